@@ -1,0 +1,1 @@
+//! Gradient checks and statistical tests.

@@ -1,0 +1,208 @@
+//! Errors that say what is wrong, where, and what to do about it — in one sentence.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of the library. One pointer wide; [`Error::kind`] tells what it is.
+#[derive(Debug)]
+pub struct Error(Box<ErrorKind>);
+
+/// Where in a user's file something stands. Lines and columns count from 1, as editors do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file, if the data came from one.
+    pub file: Option<PathBuf>,
+    /// Line of the file (text formats) or row of the table.
+    pub line: Option<u64>,
+    /// Name of the column.
+    pub column: Option<String>,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused: reading, writing, renaming.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// `read`, `write`, `create` …
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's own words.
+        source: std::io::Error,
+    },
+    /// The user's data cannot be used as it is.
+    #[error("{at}{what}; {fix}")]
+    Data {
+        /// File, line, column.
+        at: Place,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
+    /// A setting has an unknown name or a value out of range.
+    #[error("{what}; {fix}")]
+    Setting {
+        /// What is wrong.
+        what: String,
+        /// The nearest name or the allowed range.
+        fix: String,
+    },
+    /// A model file is damaged, of another kind, or of a newer format.
+    #[error("{}: {what}; {fix}", path.display())]
+    Artifact {
+        /// The model file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
+    /// The arithmetic broke down: not finite, not positive definite, diverged.
+    #[error("{what}; {fix}")]
+    Numerical {
+        /// What happened.
+        what: String,
+        /// What to try.
+        fix: String,
+    },
+    /// An observer asked to stop.
+    #[error("stopped at the caller's request; nothing was written")]
+    Interrupted,
+}
+
+impl Error {
+    /// What kind of error this is, with its data.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// An operating-system error on `path`.
+    pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        ErrorKind::Io { action, path: path.to_owned(), source }.into()
+    }
+
+    /// The user's data cannot be used: what, and what to do. Add the place with [`Error::at`].
+    pub fn data(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        ErrorKind::Data { at: Place::default(), what: what.into(), fix: fix.into() }.into()
+    }
+
+    /// A setting is wrong.
+    pub fn setting(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        ErrorKind::Setting { what: what.into(), fix: fix.into() }.into()
+    }
+
+    /// A model file cannot be used.
+    pub fn artifact(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        ErrorKind::Artifact { path: path.to_owned(), what: what.into(), fix: fix.into() }.into()
+    }
+
+    /// The arithmetic broke down.
+    pub fn numerical(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        ErrorKind::Numerical { what: what.into(), fix: fix.into() }.into()
+    }
+
+    /// Fills in what `place` knows and the error does not know yet.
+    pub fn at(mut self, place: Place) -> Self {
+        if let ErrorKind::Data { at, .. } = &mut *self.0 {
+            at.file = at.file.take().or(place.file);
+            at.line = at.line.take().or(place.line);
+            at.column = at.column.take().or(place.column);
+        }
+        self
+    }
+
+    /// Fills in the file, if the error does not know it yet.
+    pub fn in_file(self, path: &Path) -> Self {
+        self.at(Place { file: Some(path.to_owned()), ..Place::default() })
+    }
+
+    /// Fills in the line, if the error does not know it yet.
+    pub fn on_line(self, line: u64) -> Self {
+        self.at(Place { line: Some(line), ..Place::default() })
+    }
+
+    /// Fills in the column, if the error does not know it yet.
+    pub fn in_column(self, column: &str) -> Self {
+        self.at(Place { column: Some(column.to_owned()), ..Place::default() })
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Error(Box::new(kind))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some(file) = &self.file {
+            parts.push(file.display().to_string());
+        }
+        if let Some(line) = self.line {
+            parts.push(format!("line {line}"));
+        }
+        if let Some(column) = &self.column {
+            parts.push(format!("column '{column}'"));
+        }
+        if parts.is_empty() { Ok(()) } else { write!(f, "{}: ", parts.join(", ")) }
+    }
+}
+
+/// The candidate most like `name`, if any is close enough to be a likely slip of the hand.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
+        .filter(|(distance, c)| *distance <= name.len().max(c.len()).div_ceil(2))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, c)| c)
+}
+
+/// "did you mean 'x'?" or the whole list, for messages about an unknown name.
+pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(name, candidates.clone()) {
+        Some(close) => format!("did you mean '{close}'?"),
+        None => {
+            let all: Vec<_> = candidates.into_iter().collect();
+            let shown = all.iter().take(20).copied().collect::<Vec<_>>().join(", ");
+            format!("choose one of: {shown}{}", if all.len() > 20 { ", …" } else { "" })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_is_written_once_and_in_order() {
+        let e = Error::data("the cell is empty", "fill it").in_column("age").on_line(7);
+        let e = e.on_line(9).in_file(Path::new("a.csv"));
+        assert_eq!(e.to_string(), "a.csv, line 7, column 'age': the cell is empty; fill it");
+    }
+
+    #[test]
+    fn nearest_name_is_found_and_nonsense_is_not() {
+        assert_eq!(nearest("tagret", ["age", "target"]), Some("target"));
+        assert_eq!(nearest("zzzzzz", ["age", "target"]), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Neural networks that know what they do not know.
+//!
+//! Everything is p(w|D) ∝ p(D|w) p(w), an approximation of it that can be drawn from, and an average over the draws.
+//!
+//! | symbol | in the code | meaning |
+//! |---|---|---|
+//! | D = {(xₙ, yₙ)}, N | `Dataset`, `rows` | the data |
+//! | w ∈ ℝᴾ | `w: &[R]` | all parameters, flat; named blocks in a `Layout` |
+//! | f_w(x) | `Network` | the network's outputs |
+//! | p(y \| f) | `Likelihood` | how outcomes scatter |
+//! | p(w) | `Prior` | belief before data |
+//! | log p(w, D) | `Problem`, `Density` | log joint: a **sum** over all rows; a mini-batch is scaled by N/\|B\| |
+//! | q(w) | `Posterior` | an approximation of p(w \| D) that can be drawn from |
+
+pub mod data;
+pub mod error;
+pub mod likelihood;
+pub mod math;
+pub mod nn;
+pub mod prior;
+pub mod rng;
+pub mod settings;
+
+pub use error::{Error, ErrorKind, Result};

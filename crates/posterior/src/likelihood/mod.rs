@@ -1,0 +1,98 @@
+//! p(y | f): how outcomes scatter around the network's outputs. One file per likelihood, one line each in [`LIKELIHOODS`].
+
+use crate::error::Result;
+use crate::math::Real;
+use crate::nn::BlockSpec;
+use crate::rng::Stream;
+use crate::settings::{Setting, Settings};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// What kind of thing y is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A real number; standardised before the fit.
+    Real,
+    /// 0, 1, 2, …; left as it is.
+    Count,
+    /// One of so many classes, numbered from 0.
+    Class,
+}
+
+/// Where the gradient of a log-likelihood goes.
+#[derive(Debug)]
+pub struct LikelihoodGradient<'a, R> {
+    /// scale·weight·d log p/df per row, `rows × outputs`; overwritten.
+    pub d_f: &'a mut [R],
+    /// d/d noise, one number per noise parameter; added to, in f64.
+    pub d_noise: &'a mut [f64],
+}
+
+/// The arithmetic of a likelihood in one precision. `f` is `rows × outputs()`, `y` is `rows × targets()`, both row-major;
+/// `noise` holds the likelihood's own parameters in unconstrained form. Classes are stored as numbers in `y`.
+pub trait LikelihoodOps<R: Real>: Send + Sync {
+    /// scale · Σₙ weightₙ · log p(yₙ | fₙ), with normalising constants, summed in f64; and its gradient, if wanted.
+    fn log_prob(
+        &self,
+        f: &[R],
+        y: &[R],
+        noise: &[R],
+        weights: Option<&[R]>,
+        scale: f64,
+        gradient: Option<LikelihoodGradient<'_, R>>,
+    ) -> f64;
+}
+
+/// A likelihood. Methods without a precision work on single rows in f64: predictives, scores, tests.
+pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
+    /// The name in [`LIKELIHOODS`].
+    fn name(&self) -> &'static str;
+    /// The settings it was made with.
+    fn settings(&self) -> &Settings;
+    /// What y is.
+    fn outcome(&self) -> Outcome;
+    /// Numbers per row in y.
+    fn targets(&self) -> usize;
+    /// Numbers per row in f.
+    fn outputs(&self) -> usize;
+    /// Classes, for [`Outcome::Class`]; else 0.
+    fn classes(&self) -> usize {
+        0
+    }
+    /// Its own parameters, in unconstrained form.
+    fn blocks(&self) -> Vec<BlockSpec> {
+        Vec::new()
+    }
+    /// Prior mean and standard deviation of its own parameters (normal in the unconstrained form).
+    fn noise_prior(&self) -> (f64, f64) {
+        (0.0, 1.0)
+    }
+    /// log p(y | f) of one row.
+    fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64;
+    /// −d² log p/df² of one row, `outputs × outputs`; its expectation under p(y|f) where that makes it positive
+    /// semi-definite (the generalised Gauss–Newton matrix needs it so).
+    fn hessian_row(&self, f: &[f64], y: &[f64], noise: &[f64], out: &mut [f64]);
+    /// Mean and variance of every target given f, for real and count outcomes.
+    fn moments(&self, f: &[f64], noise: &[f64], mean: &mut [f64], variance: &mut [f64]);
+    /// P(y_target ≤ value | f), for real and count outcomes.
+    fn cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64;
+    /// Class probabilities given f, for class outcomes.
+    fn probabilities(&self, f: &[f64], out: &mut [f64]);
+    /// One outcome drawn from p(y | f).
+    fn sample(&self, f: &[f64], noise: &[f64], stream: &mut Stream, y: &mut [f64]);
+}
+
+/// A row of [`LIKELIHOODS`].
+#[derive(Debug, Clone, Copy)]
+pub struct LikelihoodEntry {
+    /// What a user writes.
+    pub name: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// What outcomes it is for.
+    pub outcome: Outcome,
+    /// Makes one for `width` targets (real, count) or `width` classes.
+    pub build: fn(&Settings, width: usize) -> Result<Arc<dyn Likelihood>>,
+}

@@ -1,0 +1,149 @@
+//! Matrix products C ← A·B or C ← C + A·B over the `gemm` crate, with strides, so that no transpose is copied.
+
+use super::Real;
+use gemm::Parallelism;
+
+/// A row-major matrix that borrows its numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct MatRef<'a, R> {
+    /// `rows × cols` numbers, row after row.
+    pub data: &'a [R],
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+}
+
+impl<'a, R> MatRef<'a, R> {
+    /// A view of `rows × cols` numbers.
+    ///
+    /// # Panics
+    /// If the slice has another length.
+    pub fn new(data: &'a [R], rows: usize, cols: usize) -> Self {
+        assert_eq!(data.len(), rows * cols, "a {rows} × {cols} matrix");
+        MatRef { data, rows, cols }
+    }
+
+    /// Row `i`.
+    pub fn row(&self, i: usize) -> &'a [R] {
+        &self.data[i * self.cols..(i + 1) * self.cols]
+    }
+
+    /// Rows `from..to`.
+    pub fn slice(&self, from: usize, to: usize) -> MatRef<'a, R> {
+        MatRef { data: &self.data[from * self.cols..to * self.cols], rows: to - from, cols: self.cols }
+    }
+}
+
+/// One operand of a product: numbers with a row stride and a column stride.
+#[derive(Debug, Clone, Copy)]
+pub struct Mat<'a, R> {
+    data: &'a [R],
+    row_stride: usize,
+    col_stride: usize,
+}
+
+impl<'a, R> Mat<'a, R> {
+    /// Row-major with `cols` numbers per row.
+    pub fn rows_of(data: &'a [R], cols: usize) -> Self {
+        Mat { data, row_stride: cols, col_stride: 1 }
+    }
+
+    /// The transpose of a row-major matrix with `cols` numbers per row.
+    pub fn transposed(data: &'a [R], cols: usize) -> Self {
+        Mat { data, row_stride: 1, col_stride: cols }
+    }
+}
+
+/// Whether a product may use the thread pool. The result has the same bits either way: `gemm` splits rows and
+/// columns over threads, never the sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// This thread alone.
+    One,
+    /// The rayon pool this call runs in, when the product is large enough to pay for it.
+    Pool,
+}
+
+/// Below this many multiply-adds, waking another thread costs more than it saves.
+const PARALLEL_FROM: usize = 200_000;
+
+/// C (m×n, row-major) ← [C +] A (m×k) · B (k×n).
+pub fn gemm<R: Real>(
+    (m, n, k): (usize, usize, usize),
+    c: &mut [R],
+    accumulate: bool,
+    a: Mat<'_, R>,
+    b: Mat<'_, R>,
+    threads: Threads,
+) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    let last = |mat: &Mat<'_, R>, r: usize, c: usize| (r - 1) * mat.row_stride + (c - 1) * mat.col_stride;
+    assert!(c.len() >= m * n && (k == 0 || (a.data.len() > last(&a, m, k) && b.data.len() > last(&b, k, n))));
+    let parallel = match threads {
+        Threads::Pool if m * n * k > PARALLEL_FROM && rayon::current_num_threads() > 1 => Parallelism::Rayon(0),
+        _ => Parallelism::None,
+    };
+    let _guard = allocation::Inside::new();
+    // SAFETY: the assertion above keeps every access inside the three slices.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            c.as_mut_ptr(),
+            1,
+            n as isize,
+            accumulate,
+            a.data.as_ptr(),
+            a.col_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.col_stride as isize,
+            b.row_stride as isize,
+            R::ONE,
+            R::ONE,
+            false,
+            false,
+            false,
+            parallel,
+        );
+    }
+}
+
+/// Tells a counting allocator apart what `gemm` allocates for packing from what a training step allocates itself.
+pub mod allocation {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DEPTH: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Whether this thread is inside a call of `gemm` (always false in builds without debug assertions).
+    pub fn inside_gemm() -> bool {
+        DEPTH.with(|d| d.get() > 0)
+    }
+
+    pub(super) struct Inside;
+
+    impl Inside {
+        #[inline(always)]
+        pub(super) fn new() -> Self {
+            if cfg!(debug_assertions) {
+                DEPTH.with(|d| d.set(d.get() + 1));
+            }
+            Inside
+        }
+    }
+
+    impl Drop for Inside {
+        #[inline(always)]
+        fn drop(&mut self) {
+            if cfg!(debug_assertions) {
+                DEPTH.with(|d| d.set(d.get() - 1));
+            }
+        }
+    }
+}

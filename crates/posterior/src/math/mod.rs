@@ -1,0 +1,9 @@
+//! Arithmetic: products over `gemm`, factorisations over `faer`, elementary functions in SIMD.
+
+pub mod elementwise;
+pub mod matmul;
+mod real;
+pub mod simd;
+
+pub use matmul::{Mat, MatRef, Threads, gemm};
+pub use real::Real;

@@ -1,0 +1,98 @@
+//! Run-time detection: [`simd_fn!`](crate::simd_fn) compiles one body twice, for AVX2 + FMA and for any machine.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const UNKNOWN: u8 = 0;
+const WIDE: u8 = 1;
+const PORTABLE: u8 = 2;
+static CHOICE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Whether the AVX2 + FMA versions run. Decided once, then a load and a branch.
+///
+/// The environment variable `POSTERIOR_PORTABLE` (any value) chooses the portable versions.
+#[inline]
+pub fn wide() -> bool {
+    match CHOICE.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            choose_portable(std::env::var_os("POSTERIOR_PORTABLE").is_some());
+            CHOICE.load(Ordering::Relaxed) == WIDE
+        }
+        choice => choice == WIDE,
+    }
+}
+
+/// Chooses the portable versions, or whatever suits the machine; for the whole process, for tests that compare the two.
+pub fn choose_portable(portable: bool) {
+    #[cfg(target_arch = "x86_64")]
+    let able = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    let able = false;
+    CHOICE.store(if able && !portable { WIDE } else { PORTABLE }, Ordering::Relaxed);
+}
+
+/// Whether the portable version may fuse multiply and add: where the base instruction set has it.
+pub const PORTABLE_FUSES: bool = cfg!(target_arch = "aarch64");
+
+/// Defines a function, generic over [`Real`](crate::math::Real) or not, whose body may use the constant `F` (fused multiply-add).
+///
+/// The body is compiled for AVX2 + FMA and for the base instruction set; the call picks at run time. Loops over slices
+/// of known equal length, without branches, become SIMD code. Sums need their own lanes: the compiler does not reorder
+/// floating point.
+///
+/// ```
+/// posterior::simd_fn! {
+///     /// y ← a·x + y
+///     pub fn axpy<R>(a: R, x: &[R], y: &mut [R]) {
+///         let x = &x[..y.len()];
+///         for i in 0..y.len() {
+///             y[i] = a.mul_add::<F>(x[i], y[i]);
+///         }
+///     }
+/// }
+/// let mut y = [1.0_f32, 2.0];
+/// axpy(2.0, &[10.0, 20.0], &mut y);
+/// assert_eq!(y, [21.0, 42.0]);
+/// ```
+#[macro_export]
+macro_rules! simd_fn {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident<$R:ident>($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name<$R: $crate::math::Real>($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<$R: $crate::math::Real, const F: bool>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn wide<$R: $crate::math::Real>($($arg: $ty),*) $(-> $ret)? {
+                    body::<$R, true>($($arg),*)
+                }
+                if $crate::math::simd::wide() {
+                    // SAFETY: `simd::wide` is true only where both features were detected.
+                    return unsafe { wide::<$R>($($arg),*) };
+                }
+            }
+            body::<$R, { $crate::math::simd::PORTABLE_FUSES }>($($arg),*)
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<const F: bool>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn wide($($arg: $ty),*) $(-> $ret)? {
+                    body::<true>($($arg),*)
+                }
+                if $crate::math::simd::wide() {
+                    // SAFETY: `simd::wide` is true only where both features were detected.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            body::<{ $crate::math::simd::PORTABLE_FUSES }>($($arg),*)
+        }
+    };
+}

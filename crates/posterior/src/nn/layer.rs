@@ -1,0 +1,110 @@
+//! What a layer is: its parameters, and its forward and backward passes over a chunk of rows.
+
+use super::layout::BlockSpec;
+use crate::math::{MatRef, Real, Threads};
+use crate::rng::Key;
+use std::fmt::Debug;
+
+/// Shape of one row's activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// So many numbers.
+    Flat(usize),
+    /// Channels × height × width, in this order in memory.
+    Image {
+        /// Channels.
+        channels: usize,
+        /// Rows of pixels.
+        height: usize,
+        /// Columns of pixels.
+        width: usize,
+    },
+}
+
+impl Shape {
+    /// How many numbers.
+    pub fn len(&self) -> usize {
+        match *self {
+            Shape::Flat(n) => n,
+            Shape::Image { channels, height, width } => channels * height * width,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How a network's random parts (dropout) behave in a pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mode {
+    /// No noise.
+    Plain,
+    /// Training: every row has a mask of its own, keyed by (key, layer, row).
+    Train(Key),
+    /// One draw from the posterior: the mask is the same for all rows, so that the draw is a function of x.
+    Draw(Key),
+}
+
+/// What a layer keeps between forward and backward, sized once for a number of rows.
+#[derive(Debug, Default)]
+pub struct LayerSpace<R> {
+    /// The layer's output, `rows × output().len()`.
+    pub out: Vec<R>,
+    /// dL/d(out) on entry to backward; backward may overwrite it.
+    pub delta: Vec<R>,
+    /// What the layer itself wants to keep or to scribble in: pre-activations, columns, partial gradients.
+    pub scratch: Vec<Vec<R>>,
+    /// Positions of maxima and the like.
+    pub index: Vec<u8>,
+    /// Spaces of layers inside this one.
+    pub children: Vec<LayerSpace<R>>,
+}
+
+/// How a pass over a chunk of rows is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass {
+    /// Noise or not.
+    pub mode: Mode,
+    /// Which layer of the network this is, for keys.
+    pub layer: u64,
+    /// Number of the chunk's first row within the batch, for keys.
+    pub first_row: u64,
+    /// Whether to use the thread pool inside the layer.
+    pub threads: Threads,
+}
+
+/// The arithmetic of a layer in one precision.
+pub trait LayerOps<R: Real>: Send + Sync {
+    /// Buffers for up to `rows` rows.
+    fn space(&self, rows: usize) -> LayerSpace<R>;
+
+    /// `space.out[..x.rows · output]` ← layer(x). `w` is this layer's own parameters.
+    fn forward(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>);
+
+    /// With `space.delta` = dL/d(out) and `space.out`, scratch as forward left them: dL/dw into `grad` (added when
+    /// `accumulate`, else overwritten; `grad` is as long as `w`) and, if wanted, dL/dx into `dx` (overwritten).
+    fn backward(
+        &self,
+        w: &[R],
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut LayerSpace<R>,
+        grad: &mut [R],
+        accumulate: bool,
+        dx: Option<&mut [R]>,
+    );
+}
+
+/// A layer: shapes, parameters, and its arithmetic in both precisions.
+pub trait Layer: LayerOps<f32> + LayerOps<f64> + Debug {
+    /// One short line, e.g. `dense 50 tanh`.
+    fn describe(&self) -> String;
+    /// Shape of a row that goes in.
+    fn input(&self) -> Shape;
+    /// Shape of a row that comes out.
+    fn output(&self) -> Shape;
+    /// The parameters in the order in which they stand in `w`.
+    fn blocks(&self) -> Vec<BlockSpec>;
+}
