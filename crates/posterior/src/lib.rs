@@ -17,8 +17,10 @@ pub mod error;
 pub mod likelihood;
 pub mod math;
 pub mod nn;
+mod precision;
 pub mod prior;
 pub mod rng;
 pub mod settings;
 
 pub use error::{Error, ErrorKind, Result};
+pub use precision::Precision;

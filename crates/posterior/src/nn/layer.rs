@@ -62,6 +62,13 @@ pub struct LayerSpace<R> {
     pub children: Vec<LayerSpace<R>>,
 }
 
+impl<R: Real> LayerSpace<R> {
+    /// Room for an output of `len` numbers and its gradient.
+    pub fn with_output(len: usize) -> Self {
+        LayerSpace { out: vec![R::ZERO; len], delta: vec![R::ZERO; len], ..LayerSpace::default() }
+    }
+}
+
 /// How a pass over a chunk of rows is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {

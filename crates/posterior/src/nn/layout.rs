@@ -16,7 +16,7 @@ pub enum Role {
 }
 
 /// A block as a layer or likelihood asks for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BlockSpec {
     /// `weight`, `bias`, `log_noise` …
     pub name: &'static str,
@@ -28,12 +28,20 @@ pub struct BlockSpec {
     pub fan_in: usize,
     /// Name of the layer within the network, outermost last, e.g. `["0", "residual"]`; filled in by containers.
     pub path: Vec<String>,
+    /// Initial values have variance `gain / fan_in`; larger before an activation that discards half of its input.
+    pub gain: f64,
 }
 
 impl BlockSpec {
     /// A block of the layer that asks for it.
     pub fn new(name: &'static str, shape: Vec<usize>, role: Role, fan_in: usize) -> Self {
-        BlockSpec { name, shape, role, fan_in, path: Vec::new() }
+        BlockSpec { name, shape, role, fan_in, path: Vec::new(), gain: 1.0 }
+    }
+
+    /// With another gain.
+    pub fn gain(mut self, gain: f64) -> Self {
+        self.gain = gain;
+        self
     }
 
     /// How many parameters.
@@ -48,7 +56,7 @@ impl BlockSpec {
 }
 
 /// A block placed in w.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Unique name, e.g. `0.weight`, `log_noise`.
     pub name: String,
@@ -62,10 +70,12 @@ pub struct Block {
     pub fan_in: usize,
     /// Number of the layer it belongs to; the likelihood's blocks come after the last layer.
     pub layer: usize,
+    /// Variance of initial values times fan-in.
+    pub gain: f64,
 }
 
 /// Named blocks of the flat parameter vector, in order and without gaps.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Layout {
     blocks: Vec<Block>,
 }
@@ -83,6 +93,7 @@ impl Layout {
             role: spec.role,
             fan_in: spec.fan_in,
             layer,
+            gain: spec.gain,
         });
     }
 

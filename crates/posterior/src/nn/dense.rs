@@ -1,0 +1,131 @@
+//! Dense layer with its activation fused: a = φ(xW + b), W of shape in × out.
+//!
+//! Backward, with δ = dL/da ⊙ φ′: dL/dW = xᵀδ, dL/db = Σ_rows δ, dL/dx = δWᵀ. Cost: three products of
+//! rows × in × out multiply-adds in all, and one pass over rows × out each way.
+
+use super::activation::{Activation, with_activation};
+use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
+use super::layout::{BlockSpec, Role};
+use crate::math::{Mat, MatRef, Real, gemm};
+use crate::simd_fn;
+
+/// A dense layer.
+#[derive(Debug, Clone)]
+pub struct Dense {
+    input: Shape,
+    fan_in: usize,
+    units: usize,
+    activation: Activation,
+}
+
+impl Dense {
+    /// From a row of the given shape (an image is read as one long row) to `units` numbers.
+    pub fn new(input: Shape, units: usize, activation: Activation) -> Dense {
+        Dense { input, fan_in: input.len(), units, activation }
+    }
+}
+
+simd_fn! {
+    /// z ← z + b on every row, a ← φ(z); z is written back only where the slope will need it (`keep`).
+    fn bias_activation<R>(activation: Activation, bias: &[R], a: &mut [R], keep: &mut [R]) {
+        let n = bias.len();
+        if keep.is_empty() {
+            with_activation!(activation, A => for row in a.chunks_exact_mut(n) {
+                for j in 0..n {
+                    row[j] = A.value::<R, F>(row[j] + bias[j]);
+                }
+            });
+        } else {
+            with_activation!(activation, A => for (row, kept) in a.chunks_exact_mut(n).zip(keep.chunks_exact_mut(n)) {
+                for j in 0..n {
+                    kept[j] = row[j] + bias[j];
+                    row[j] = A.value::<R, F>(kept[j]);
+                }
+            });
+        }
+    }
+}
+
+simd_fn! {
+    /// δ ← δ ⊙ φ′ in place, and its sum over rows added to `d_bias`.
+    fn slope_and_bias<R>(activation: Activation, z: &[R], a: &[R], delta: &mut [R], d_bias: &mut [R]) {
+        let n = d_bias.len();
+        with_activation!(activation, A => {
+            let rows = delta.chunks_exact_mut(n).zip(a.chunks_exact(n)).zip(z.chunks_exact(n));
+            for ((delta, a), z) in rows {
+                for j in 0..n {
+                    let d = delta[j] * A.slope::<R, F>(z[j], a[j]);
+                    delta[j] = d;
+                    d_bias[j] += d;
+                }
+            }
+        });
+    }
+}
+
+impl<R: Real> LayerOps<R> for Dense {
+    fn space(&self, rows: usize) -> LayerSpace<R> {
+        let mut space = LayerSpace::with_output(rows * self.units);
+        let kept = if self.activation.slope_needs_input() { rows * self.units } else { 0 };
+        space.scratch.push(vec![R::ZERO; kept]);
+        space
+    }
+
+    fn forward(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+        let (weight, bias) = w.split_at(self.fan_in * self.units);
+        let out = &mut space.out[..x.rows * self.units];
+        let size = (x.rows, self.units, self.fan_in);
+        gemm(size, out, false, Mat::rows_of(x.data, self.fan_in), Mat::rows_of(weight, self.units), pass.threads);
+        let kept = space.scratch[0].len().min(out.len());
+        bias_activation(self.activation, bias, out, &mut space.scratch[0][..kept]);
+    }
+
+    fn backward(
+        &self,
+        w: &[R],
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut LayerSpace<R>,
+        grad: &mut [R],
+        accumulate: bool,
+        dx: Option<&mut [R]>,
+    ) {
+        let (d_weight, d_bias) = grad.split_at_mut(self.fan_in * self.units);
+        if !accumulate {
+            d_bias.fill(R::ZERO);
+        }
+        let len = x.rows * self.units;
+        let (a, delta) = (&space.out[..len], &mut space.delta[..len]);
+        let z = if self.activation.slope_needs_input() { &space.scratch[0][..len] } else { a };
+        slope_and_bias(self.activation, z, a, delta, d_bias);
+        let size = (self.fan_in, self.units, x.rows);
+        let (xt, rows) = (Mat::transposed(x.data, self.fan_in), Mat::rows_of(&*delta, self.units));
+        gemm(size, d_weight, accumulate, xt, rows, pass.threads);
+        if let Some(dx) = dx {
+            let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);
+            gemm((x.rows, self.fan_in, self.units), dx, false, rows, weight_t, pass.threads);
+        }
+    }
+}
+
+impl Layer for Dense {
+    fn describe(&self) -> String {
+        match self.activation {
+            Activation::Identity => format!("dense {}", self.units),
+            a => format!("dense {} {}", self.units, a.name()),
+        }
+    }
+    fn input(&self) -> Shape {
+        self.input
+    }
+    fn output(&self) -> Shape {
+        Shape::Flat(self.units)
+    }
+    fn blocks(&self) -> Vec<BlockSpec> {
+        let gain = self.activation.gain();
+        vec![
+            BlockSpec::new("weight", vec![self.fan_in, self.units], Role::Weight, self.fan_in).gain(gain),
+            BlockSpec::new("bias", vec![self.units], Role::Bias, self.fan_in),
+        ]
+    }
+}

@@ -1,0 +1,42 @@
+//! From "works in both precisions" to "works in this one": what generic code calls on layers, networks and likelihoods.
+//!
+//! A [`Layer`] is `LayerOps<f32> + LayerOps<f64>`; code generic over `R` reaches the one it needs through here, at the
+//! price of a pointer.
+
+use crate::likelihood::{Likelihood, LikelihoodOps};
+use crate::nn::{AnyNetwork, Layer, LayerOps, Network};
+use crate::prior::{BlockPrior, BlockPriorOps};
+use crate::rng::Normals;
+
+/// `f32` or `f64`, with the seams seen in that precision.
+pub trait Precision: Normals {
+    /// A layer.
+    fn layer(layer: &dyn Layer) -> &dyn LayerOps<Self>;
+    /// A network.
+    fn network(network: &dyn AnyNetwork) -> &dyn Network<Self>;
+    /// A likelihood.
+    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<Self>;
+    /// The prior of a block.
+    fn prior(prior: &dyn BlockPrior) -> &dyn BlockPriorOps<Self>;
+}
+
+macro_rules! precision {
+    ($t:ty) => {
+        impl Precision for $t {
+            fn layer(layer: &dyn Layer) -> &dyn LayerOps<$t> {
+                layer
+            }
+            fn network(network: &dyn AnyNetwork) -> &dyn Network<$t> {
+                network
+            }
+            fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<$t> {
+                likelihood
+            }
+            fn prior(prior: &dyn BlockPrior) -> &dyn BlockPriorOps<$t> {
+                prior
+            }
+        }
+    };
+}
+precision!(f32);
+precision!(f64);
