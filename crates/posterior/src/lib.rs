@@ -14,11 +14,16 @@
 
 pub mod data;
 pub mod error;
+pub mod family;
+pub mod inference;
 pub mod likelihood;
 pub mod math;
 pub mod nn;
+pub mod optim;
+pub mod posterior;
 mod precision;
 pub mod prior;
+pub mod problem;
 pub mod rng;
 pub mod settings;
 

@@ -190,6 +190,11 @@ impl Settings {
         self.0.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
+    /// Only the rows of `table`, all of which must be here.
+    pub fn restricted_to(&self, table: &[Setting]) -> Settings {
+        Settings(table.iter().map(|s| (s.name.to_owned(), self.get(s.name).clone())).collect())
+    }
+
     fn get(&self, name: &str) -> &Value {
         // A name that is not in the table is a slip in this code base, caught by the conformance tests.
         self.0.get(name).unwrap_or_else(|| panic!("the table of settings has no row '{name}'"))

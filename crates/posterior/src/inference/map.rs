@@ -1,0 +1,88 @@
+//! Maximum likelihood, argmax log p(D | w), and MAP, argmax log p(D | w) + log p(w): the same code path, with and
+//! without the prior (METHODS F2).
+
+use super::observer::Observer;
+use super::point::PointTrainer;
+use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, Tempering, train};
+use super::{Fit, Method, MethodEntry};
+use crate::error::Result;
+use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::posterior::PointPosterior;
+use crate::problem::Problem;
+use crate::rng::Key;
+use crate::settings::{Setting, Settings};
+
+const SETTINGS: &[Setting] = &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE];
+
+pub(super) const ML: MethodEntry = MethodEntry {
+    name: "ml",
+    summary: "maximum likelihood: one network, no prior",
+    gives: "one point",
+    settings: SETTINGS,
+    build: |settings| Box::new(MaximumLikelihood { settings }),
+};
+
+pub(super) const MAP: MethodEntry = MethodEntry {
+    name: "map",
+    summary: "maximum a posteriori: one network, the prior as regulariser",
+    gives: "one point",
+    settings: SETTINGS,
+    build: |settings| Box::new(Map { settings }),
+};
+
+/// Maximum likelihood.
+#[derive(Debug)]
+pub struct MaximumLikelihood {
+    settings: Settings,
+}
+
+/// Maximum a posteriori.
+#[derive(Debug)]
+pub struct Map {
+    settings: Settings,
+}
+
+fn fit(
+    problem: &Problem,
+    settings: &Settings,
+    with_prior: bool,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
+    let mut trainer = PointTrainer::new(problem, with_prior, settings.count("batch_size"), key);
+    let beta = if with_prior { 1.0 } else { 0.0 };
+    let tempering = Tempering { beta, warmup: 0.0 };
+    let summary = train(&mut trainer, problem, settings, &tempering, key, observer)?;
+    Ok(Fit { posterior: Box::new(PointPosterior::new(trainer.point().to_vec())), summary })
+}
+
+impl Map {
+    /// With those of another method's settings that it knows: to start that method from.
+    pub(super) fn with_settings_of(other: &Settings) -> Map {
+        Map { settings: other.restricted_to(SETTINGS) }
+    }
+}
+
+impl Method for MaximumLikelihood {
+    fn name(&self) -> &'static str {
+        ML.name
+    }
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit(problem, &self.settings, false, key, observer)
+    }
+}
+
+impl Method for Map {
+    fn name(&self) -> &'static str {
+        MAP.name
+    }
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit(problem, &self.settings, true, key, observer)
+    }
+}

@@ -1,0 +1,75 @@
+//! From a problem to a posterior: the table of methods, and one file per method.
+
+mod map;
+mod mean_field;
+mod observer;
+mod point;
+mod train;
+
+pub use map::{Map, MaximumLikelihood};
+pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
+pub use observer::{Flow, Observer, Progress, Silent};
+pub use point::PointTrainer;
+pub use train::{EpochRecord, FitSummary};
+
+use crate::error::{Error, Result, suggest};
+use crate::posterior::Posterior;
+use crate::problem::Problem;
+use crate::rng::Key;
+use crate::settings::{Setting, Settings, Value};
+use std::fmt::Debug;
+
+/// What a fit gives: the posterior, and how it went.
+#[derive(Debug)]
+pub struct Fit {
+    /// The approximation of p(w | D).
+    pub posterior: Box<dyn Posterior>,
+    /// Steps, seconds, the objective and its parts epoch by epoch.
+    pub summary: FitSummary,
+}
+
+/// An inference method with its settings checked.
+pub trait Method: Send + Sync + Debug {
+    /// The name in [`METHODS`].
+    fn name(&self) -> &'static str;
+
+    /// The settings it was made with.
+    fn settings(&self) -> &Settings;
+
+    /// Approximates the problem's posterior. The same key gives the same bits.
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit>;
+}
+
+/// A row of [`METHODS`].
+#[derive(Debug, Clone, Copy)]
+pub struct MethodEntry {
+    /// What a user writes.
+    pub name: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+    /// What the draws of its posterior are.
+    pub gives: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// Makes the method from checked settings.
+    pub build: fn(Settings) -> Box<dyn Method>,
+}
+
+/// Every method. The program, the documentation and the conformance tests iterate this table.
+pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY];
+
+impl MethodEntry {
+    /// Checks settings and makes the method.
+    pub fn configure(&self, given: &[(String, Value)]) -> Result<Box<dyn Method>> {
+        let settings = Settings::resolve(self.settings, given, &format!("method '{}'", self.name))?;
+        Ok((self.build)(settings))
+    }
+}
+
+/// A method by name.
+pub fn find(name: &str) -> Result<&'static MethodEntry> {
+    METHODS.iter().find(|m| m.name == name).ok_or_else(|| {
+        let names: Vec<_> = METHODS.iter().map(|m| m.name).collect();
+        Error::setting(format!("there is no method '{name}'"), suggest(name, names))
+    })
+}

@@ -1,0 +1,104 @@
+//! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
+
+mod mean_field;
+mod point;
+
+pub use mean_field::MeanFieldPosterior;
+pub use point::PointPosterior;
+
+use crate::error::{Error, Result, suggest};
+use crate::nn::Mode;
+use crate::rng::Key;
+use std::fmt::Debug;
+
+/// One draw: parameters, and how the network's random parts behave under them. A draw is a function of x.
+#[derive(Debug, Clone)]
+pub struct Draw {
+    /// All parameters, the likelihood's included.
+    pub w: Vec<f32>,
+    /// Fixes dropout masks, if there are any.
+    pub mode: Mode,
+}
+
+/// A tensor of a model file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    /// Unique name.
+    pub name: String,
+    /// Row-major shape.
+    pub shape: Vec<usize>,
+    /// The numbers.
+    pub data: Vec<f32>,
+}
+
+/// An approximation of p(w | D).
+pub trait Posterior: Send + Sync + Debug {
+    /// The name in [`POSTERIORS`].
+    fn kind(&self) -> &'static str;
+
+    /// P.
+    fn dim(&self) -> usize;
+
+    /// The draw of a key, into buffers that are used again.
+    fn draw_into(&self, key: Key, draw: &mut Draw);
+
+    /// The draw of a key.
+    fn draw(&self, key: Key) -> Draw {
+        let mut draw = Draw { w: vec![0.0; self.dim()], mode: Mode::Plain };
+        self.draw_into(key, &mut draw);
+        draw
+    }
+
+    /// Whether all draws are the same, so that one is enough.
+    fn is_point(&self) -> bool {
+        false
+    }
+
+    /// log q(w), where q has a density.
+    fn log_density(&self, w: &[f32]) -> Option<f64>;
+
+    /// An estimate of log p(D), or a lower bound of it, where the method gives one.
+    fn log_evidence(&self) -> Option<f64> {
+        None
+    }
+
+    /// Mean and standard deviation of every parameter where q is a diagonal Gaussian: the prior of what comes next.
+    fn as_prior(&self) -> Option<(&[f32], &[f32])> {
+        None
+    }
+
+    /// What is saved to disk.
+    fn tensors(&self) -> Vec<Tensor>;
+}
+
+/// Makes a posterior from the tensors of a model file with `dim` parameters, which were checked to be finite.
+pub type Restore = fn(dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
+
+/// Every kind of posterior, and how it comes back from a model file.
+pub const POSTERIORS: &[(&str, Restore)] =
+    &[("point", PointPosterior::restore), ("mean-field", MeanFieldPosterior::restore)];
+
+/// Makes a posterior of the named kind from the tensors of a model file.
+pub fn restore(
+    kind: &str,
+    dim: usize,
+    tensors: &dyn Fn(&str) -> Option<Vec<f32>>,
+) -> Result<Box<dyn Posterior>> {
+    match POSTERIORS.iter().find(|(name, _)| *name == kind) {
+        Some((_, restore)) => restore(dim, tensors),
+        None => {
+            let names: Vec<_> = POSTERIORS.iter().map(|(n, _)| *n).collect();
+            Err(Error::setting(format!("there is no posterior of kind '{kind}'"), suggest(kind, names)))
+        }
+    }
+}
+
+/// The tensor `name` with `dim` numbers.
+fn take(name: &str, dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Vec<f32>> {
+    let fix = "the file is damaged: fit the model again";
+    let data = tensors(name).ok_or_else(|| Error::setting(format!("the tensor '{name}' is missing"), fix))?;
+    if data.len() != dim {
+        return Err(Error::setting(format!("the tensor '{name}' has {} numbers, not {dim}", data.len()), fix));
+    }
+    Ok(data)
+}

@@ -1,0 +1,158 @@
+//! Network + likelihood + prior + data: the log joint log p(w, D) = Σₙ log p(yₙ | f_w(xₙ)) + log p(w).
+//!
+//! The log joint is a **sum** over all rows. A mini-batch B stands for all of them and is scaled by N/|B|, so that
+//! neither a method nor a user ever needs to know N.
+
+mod density;
+mod log_density;
+
+pub use density::{Density, Rows};
+pub use log_density::{LogDensity, Rejection};
+
+use crate::Precision;
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::likelihood::Likelihood;
+use crate::nn::{AnyNetwork, Layout, Role};
+use crate::optim::Pull;
+use crate::prior::Prior;
+use std::sync::Arc;
+
+/// Everything that defines a posterior.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    network: Arc<dyn AnyNetwork>,
+    likelihood: Arc<dyn Likelihood>,
+    prior: Prior,
+    data: Dataset,
+    layout: Layout,
+}
+
+/// The layout of all parameters: the network's, then the likelihood's own.
+pub fn full_layout(network: &dyn AnyNetwork, likelihood: &dyn Likelihood) -> Layout {
+    let mut layout = network.layout().clone();
+    let layer = layout.blocks().last().map_or(0, |b| b.layer + 1);
+    for spec in likelihood.blocks() {
+        layout.push(layer, &spec);
+    }
+    layout
+}
+
+impl Problem {
+    /// Puts the parts together and checks that they fit.
+    pub fn new(
+        network: Arc<dyn AnyNetwork>,
+        likelihood: Arc<dyn Likelihood>,
+        prior: Prior,
+        data: Dataset,
+    ) -> Result<Problem> {
+        let mismatch = |what: String| Err(Error::setting(what, "make the parts of the problem agree"));
+        if network.input().len() != data.shape.len() {
+            return mismatch(format!(
+                "the network takes {} inputs but the data have {}",
+                network.input().len(),
+                data.shape.len()
+            ));
+        }
+        if network.outputs() != likelihood.outputs() {
+            return mismatch(format!(
+                "the network has {} outputs but the likelihood '{}' needs {}",
+                network.outputs(),
+                likelihood.name(),
+                likelihood.outputs()
+            ));
+        }
+        if likelihood.targets() != data.targets {
+            return mismatch(format!(
+                "the data have {} targets but the likelihood '{}' is for {}",
+                data.targets,
+                likelihood.name(),
+                likelihood.targets()
+            ));
+        }
+        if data.rows == 0 {
+            return Err(Error::data("there are no rows", "give at least one"));
+        }
+        let layout = full_layout(&*network, &*likelihood);
+        if prior.len() != layout.len() {
+            return mismatch(format!(
+                "the prior is over {} parameters but the model has {}",
+                prior.len(),
+                layout.len()
+            ));
+        }
+        Ok(Problem { network, likelihood, prior, data, layout })
+    }
+
+    /// P: how many parameters, the likelihood's included.
+    pub fn dim(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Named blocks of w.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// f_w.
+    pub fn network(&self) -> &Arc<dyn AnyNetwork> {
+        &self.network
+    }
+
+    /// p(y | f).
+    pub fn likelihood(&self) -> &Arc<dyn Likelihood> {
+        &self.likelihood
+    }
+
+    /// p(w).
+    pub fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    /// D.
+    pub fn data(&self) -> &Dataset {
+        &self.data
+    }
+
+    /// The log joint in precision `R`, with buffers for evaluations over up to `max_rows` rows at once.
+    pub fn density<R: Precision>(&self, max_rows: usize) -> Density<'_, R> {
+        Density::new(self, max_rows)
+    }
+
+    /// Initial values for gradient methods.
+    pub fn initial(&self, key: crate::rng::Key) -> Vec<f32> {
+        let mut w = vec![0.0; self.dim()];
+        crate::nn::initialise(&self.layout, self.likelihood.initial_noise(), key, &mut w);
+        w
+    }
+
+    /// All weights and biases 0, noise at its initial value.
+    pub fn initial_zero(&self) -> Vec<f32> {
+        let mut w = vec![0.0; self.dim()];
+        for block in self.layout.blocks().iter().filter(|b| b.role == Role::Noise) {
+            w[block.range.clone()].fill(self.likelihood.initial_noise() as f32);
+        }
+        w
+    }
+
+    /// The prior as gradient methods use it: range by range, how it pulls where it is normal.
+    pub fn pulls(&self) -> Vec<Pull> {
+        let blocks = self.prior.blocks().iter();
+        blocks
+            .map(|(range, prior)| match prior.as_normal() {
+                Some((mean, std)) => Pull {
+                    range: range.clone(),
+                    centre: mean as f32,
+                    precision: (1.0 / (std * std)) as f32,
+                    kl_constant: std.ln() - 0.5,
+                },
+                None => Pull {
+                    range: range.clone(),
+                    centre: 0.0,
+                    precision: 0.0,
+                    kl_constant: -0.5 * (std::f64::consts::TAU.ln() + 1.0),
+                },
+            })
+            .collect()
+    }
+}
