@@ -22,6 +22,7 @@ pub mod nn;
 pub mod optim;
 pub mod posterior;
 mod precision;
+pub mod predict;
 pub mod prior;
 pub mod problem;
 pub mod rng;

@@ -1,0 +1,159 @@
+//! The predictive distribution: a mixture with one component per draw, kept whole.
+
+use super::quantile;
+use super::uncertainty::{ClassUncertainty, RealUncertainty};
+use crate::likelihood::{Likelihood, Outcome};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// y = mean + std · (standardised y), per target; empty where targets are not standardised.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TargetScale {
+    /// Mean and standard deviation of every target.
+    pub targets: Vec<(f64, f64)>,
+}
+
+impl TargetScale {
+    /// Mean and standard deviation of a target.
+    pub fn of(&self, target: usize) -> (f64, f64) {
+        self.targets.get(target).copied().unwrap_or((0.0, 1.0))
+    }
+}
+
+/// Network outputs of S draws at N rows, with the likelihood that makes distributions of them.
+#[derive(Debug, Clone)]
+pub struct Predictive {
+    likelihood: Arc<dyn Likelihood>,
+    /// draws × rows × outputs
+    f: Vec<f32>,
+    /// draws × noise parameters
+    noise: Vec<f64>,
+    draws: usize,
+    rows: usize,
+    scale: TargetScale,
+}
+
+/// Rows that one task works through at a time.
+const ROWS: usize = 64;
+
+impl Predictive {
+    /// From the outputs of S draws (`draws × rows × outputs`) and the draws' noise parameters.
+    ///
+    /// # Panics
+    /// If the lengths do not agree.
+    pub fn new(
+        likelihood: Arc<dyn Likelihood>,
+        f: Vec<f32>,
+        noise: Vec<f32>,
+        draws: usize,
+        rows: usize,
+        scale: TargetScale,
+    ) -> Predictive {
+        assert_eq!(f.len(), draws * rows * likelihood.outputs(), "draws × rows × outputs");
+        Predictive { likelihood, f, noise: noise.into_iter().map(f64::from).collect(), draws, rows, scale }
+    }
+
+    /// N.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// S.
+    pub fn draws(&self) -> usize {
+        self.draws
+    }
+
+    /// The outputs of draw s at all rows, in standardised units.
+    pub fn outputs(&self, s: usize) -> &[f32] {
+        let n = self.rows * self.likelihood.outputs();
+        &self.f[s * n..(s + 1) * n]
+    }
+
+    pub(super) fn noise_of(&self, s: usize) -> &[f64] {
+        let n = self.noise.len() / self.draws;
+        &self.noise[s * n..(s + 1) * n]
+    }
+
+    pub(super) fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    /// The outputs of draw s at row n, widened into `out`.
+    pub(super) fn output(&self, s: usize, n: usize, out: &mut [f64]) {
+        let k = out.len();
+        let from = (s * self.rows + n) * k;
+        for (o, f) in out.iter_mut().zip(&self.f[from..from + k]) {
+            *o = f64::from(*f);
+        }
+    }
+
+    /// Fills `width` numbers per row in parallel.
+    pub(super) fn by_rows(&self, width: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Vec<f64> {
+        let mut out = vec![0.0; self.rows * width];
+        out.par_chunks_mut((ROWS * width).max(1)).enumerate().for_each(|(b, rows)| {
+            for (i, row) in rows.chunks_mut(width).enumerate() {
+                fill(b * ROWS + i, row);
+            }
+        });
+        out
+    }
+
+    /// Mean and variance split in two, for real and count outcomes, in the user's units.
+    pub fn real(&self) -> RealUncertainty {
+        RealUncertainty::of(self, &self.scale)
+    }
+
+    /// Class probabilities and entropies, for class outcomes.
+    pub fn classes(&self) -> ClassUncertainty {
+        ClassUncertainty::of(self)
+    }
+
+    /// Quantiles of the mixture, `rows × targets × levels`, in the user's units. For counts, the smallest count that
+    /// reaches the level.
+    pub fn quantiles(&self, levels: &[f64]) -> Vec<f64> {
+        let targets = self.likelihood.targets();
+        self.by_rows(targets * levels.len(), |n, row| {
+            for (t, row) in row.chunks_mut(levels.len()).enumerate() {
+                let (mean, std) = self.scale.of(t);
+                quantile::of_mixture(self, n, t, levels, row);
+                row.iter_mut().for_each(|q| *q = mean + std * *q);
+            }
+        })
+    }
+
+    /// P(y_target ≤ value) at row n under the mixture; `value` in the user's units.
+    pub fn cdf(&self, n: usize, target: usize, value: f64) -> f64 {
+        let (mean, std) = self.scale.of(target);
+        quantile::mixture_cdf(self, n, target, (value - mean) / std)
+    }
+
+    /// log p(yₙ | xₙ, D) per row, by log-sum-exp over draws; `y` (`rows × targets`) in the user's units, and so is the density.
+    pub fn log_likelihood(&self, y: &[f64]) -> Vec<f64> {
+        let targets = self.likelihood.targets();
+        let standardised = self.likelihood.outcome() == Outcome::Real;
+        let jacobian: f64 =
+            if standardised { (0..targets).map(|t| self.scale.of(t).1.ln()).sum() } else { 0.0 };
+        self.by_rows(1, |n, out| {
+            let mut yn = y[n * targets..(n + 1) * targets].to_vec();
+            if standardised {
+                for (t, v) in yn.iter_mut().enumerate() {
+                    let (mean, std) = self.scale.of(t);
+                    *v = (*v - mean) / std;
+                }
+            }
+            let mut f = vec![0.0; self.likelihood.outputs()];
+            let (mut largest, mut sum) = (f64::NEG_INFINITY, 0.0);
+            for s in 0..self.draws {
+                self.output(s, n, &mut f);
+                let l = self.likelihood.log_prob_row(&f, &yn, self.noise_of(s));
+                if l > largest {
+                    sum = sum * (largest - l).exp() + 1.0;
+                    largest = l;
+                } else {
+                    sum += (l - largest).exp();
+                }
+            }
+            out[0] = largest + (sum / self.draws as f64).ln() - jacobian;
+        })
+    }
+}

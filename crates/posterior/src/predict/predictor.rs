@@ -1,0 +1,96 @@
+//! Runs the network under S draws over all rows, draws in parallel.
+//!
+//! Cost: S·N passes; memory: S·N·outputs numbers. Draw s depends on (key, s) alone, so neither the number of threads nor
+//! the number of rows changes it: a draw is a function, evaluated wherever it is asked for.
+
+use super::predictive::{Predictive, TargetScale};
+use crate::data::Values;
+use crate::likelihood::Likelihood;
+use crate::math::{MatRef, Threads};
+use crate::nn::{AnyNetwork, Mode, Network, Pass};
+use crate::posterior::{Draw, Posterior};
+use crate::rng::{Key, Purpose};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Anything that predicts.
+pub trait Predictor {
+    /// The predictive distribution at each row of x.
+    fn predict(&self, x: &Values) -> Predictive;
+}
+
+/// A network under the draws of a posterior.
+#[derive(Debug, Clone)]
+pub struct NetworkPredictor {
+    /// f_w.
+    pub network: Arc<dyn AnyNetwork>,
+    /// p(y | f).
+    pub likelihood: Arc<dyn Likelihood>,
+    /// q(w).
+    pub posterior: Arc<dyn Posterior>,
+    /// S; a point posterior needs one whatever is asked.
+    pub draws: usize,
+    /// Names the draws.
+    pub key: Key,
+    /// From standardised targets back to the user's units.
+    pub scale: TargetScale,
+}
+
+/// Rows per pass: a small network's activations stay in the cache, a large one's products are long enough.
+fn rows_per_pass(network: &dyn AnyNetwork) -> usize {
+    (65_536 / network.activations().max(1)).next_power_of_two().clamp(64, 512)
+}
+
+/// Rows per task where there are too few draws to keep the threads busy.
+const ROWS_PER_TASK: usize = 2048;
+/// So many draws are enough to keep the threads busy.
+const MANY_DRAWS: usize = 16;
+
+impl Predictor for NetworkPredictor {
+    fn predict(&self, x: &Values) -> Predictive {
+        let draws = if self.posterior.is_point() { 1 } else { self.draws.max(1) };
+        let x = x.to::<f32>();
+        let width = self.network.input().len();
+        let rows = x.len() / width;
+        let outputs = self.network.outputs();
+        let size = self.network.layout().len();
+        let noises = self.posterior.dim() - size;
+        let key = self.key.purpose(Purpose::Draw);
+        let per_pass = rows_per_pass(&*self.network).min(rows.max(1));
+        let per_task = if draws >= MANY_DRAWS { rows.max(1) } else { ROWS_PER_TASK };
+        let network: &dyn Network<f32> = &*self.network;
+        let mut f = vec![0.0f32; draws * rows * outputs];
+        let mut noise = vec![0.0f32; draws * noises];
+        let buffers = || {
+            let draw = Draw { w: vec![0.0; self.posterior.dim()], mode: Mode::Plain };
+            (draw, None, network.workspace(per_pass))
+        };
+        let tasks: Vec<(usize, usize, &mut [f32])> = f
+            .chunks_mut((rows * outputs).max(1))
+            .enumerate()
+            .flat_map(|(s, f)| {
+                f.chunks_mut(per_task * outputs).enumerate().map(move |(t, f)| (s, t * per_task, f))
+            })
+            .collect();
+        tasks.into_par_iter().for_each_init(buffers, |(draw, drawn, workspace), (s, first, f)| {
+            if *drawn != Some(s) {
+                self.posterior.draw_into(key.step(s as u64), draw);
+                *drawn = Some(s);
+            }
+            for (p, f) in f.chunks_mut(per_pass * outputs).enumerate() {
+                let (from, n) = (first + p * per_pass, f.len() / outputs);
+                let x = MatRef::new(&x[from * width..(from + n) * width], n, width);
+                let pass = Pass { mode: draw.mode, layer: 0, first_row: from as u64, threads: Threads::One };
+                f.copy_from_slice(network.forward(&draw.w[..size], x, &pass, workspace).data);
+            }
+        });
+        if noises > 0 {
+            let mut draw = Draw { w: vec![0.0; self.posterior.dim()], mode: Mode::Plain };
+            for (s, noise) in noise.chunks_mut(noises).enumerate() {
+                self.posterior.draw_into(key.step(s as u64), &mut draw);
+                noise.copy_from_slice(&draw.w[size..]);
+            }
+        }
+        Predictive::new(self.likelihood.clone(), f, noise, draws, rows, self.scale.clone())
+    }
+}

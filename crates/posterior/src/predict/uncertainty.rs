@@ -1,0 +1,130 @@
+//! How sure a prediction is, split into what more data would cure and what they would not (METHODS F6).
+//!
+//! Real outcomes: Var[y] = Var_s(E[y | wₛ]) (epistemic) + E_s(Var[y | wₛ]) (aleatoric), by the law of total variance.
+//! Classes: H[p̄] (total) = (1/S) Σₛ H[pₛ] (aleatoric) + I[y; w] (epistemic, mutual information, ≥ 0), in nats
+//! (Houlsby et al. 2011; Depeweg et al. 2018).
+
+use super::predictive::{Predictive, TargetScale};
+
+/// Predictions of real and count outcomes, `rows × targets` each, in the user's units.
+#[derive(Debug, Clone)]
+pub struct RealUncertainty {
+    /// E[y]
+    pub mean: Vec<f64>,
+    /// Variance of the draws' means.
+    pub epistemic: Vec<f64>,
+    /// Mean of the draws' variances.
+    pub aleatoric: Vec<f64>,
+}
+
+impl RealUncertainty {
+    pub(super) fn of(p: &Predictive, scale: &TargetScale) -> RealUncertainty {
+        let targets = p.likelihood().targets();
+        let (outputs, draws) = (p.likelihood().outputs(), p.draws() as f64);
+        let packed = p.by_rows(3 * targets, |n, row| {
+            let mut f = vec![0.0; outputs];
+            let mut buffer = vec![0.0; 3 * targets];
+            let (mean, rest) = buffer.split_at_mut(targets);
+            let (variance, first) = rest.split_at_mut(targets);
+            for s in 0..p.draws() {
+                p.output(s, n, &mut f);
+                p.likelihood().moments(&f, p.noise_of(s), mean, variance);
+                if s == 0 {
+                    first.copy_from_slice(mean);
+                }
+                // Sums of deviations from the first draw: the square of the mean never swallows the variance.
+                for t in 0..targets {
+                    let d = mean[t] - first[t];
+                    row[3 * t] += d;
+                    row[3 * t + 1] += d * d;
+                    row[3 * t + 2] += variance[t];
+                }
+            }
+            for t in 0..targets {
+                let (centre, std) = scale.of(t);
+                let d = row[3 * t] / draws;
+                row[3 * t] = centre + std * (first[t] + d);
+                row[3 * t + 1] = std * std * (row[3 * t + 1] / draws - d * d).max(0.0);
+                row[3 * t + 2] *= std * std / draws;
+            }
+        });
+        let column = |i: usize| packed.chunks(3).map(|c| c[i]).collect();
+        RealUncertainty { mean: column(0), epistemic: column(1), aleatoric: column(2) }
+    }
+
+    /// Standard deviations: total, epistemic, aleatoric.
+    pub fn std(&self, i: usize) -> (f64, f64, f64) {
+        ((self.epistemic[i] + self.aleatoric[i]).sqrt(), self.epistemic[i].sqrt(), self.aleatoric[i].sqrt())
+    }
+}
+
+/// Predictions of classes.
+#[derive(Debug, Clone)]
+pub struct ClassUncertainty {
+    /// How many classes.
+    pub classes: usize,
+    /// p̄, `rows × classes`.
+    pub probabilities: Vec<f64>,
+    /// Variance of pₛ over draws, `rows × classes`.
+    pub variance: Vec<f64>,
+    /// H[p̄] per row, in nats.
+    pub total: Vec<f64>,
+    /// Mean of H[pₛ] per row.
+    pub aleatoric: Vec<f64>,
+}
+
+/// −Σ p ln p.
+fn entropy(p: &[f64]) -> f64 {
+    -p.iter().filter(|v| **v > 0.0).map(|v| v * v.ln()).sum::<f64>()
+}
+
+impl ClassUncertainty {
+    pub(super) fn of(p: &Predictive) -> ClassUncertainty {
+        let (classes, outputs, draws) = (p.likelihood().classes(), p.likelihood().outputs(), p.draws() as f64);
+        let width = 2 * classes + 2;
+        let packed = p.by_rows(width, |n, row| {
+            let mut f = vec![0.0; outputs];
+            let mut probabilities = vec![0.0; classes];
+            for s in 0..p.draws() {
+                p.output(s, n, &mut f);
+                p.likelihood().probabilities(&f, &mut probabilities);
+                for (c, v) in probabilities.iter().enumerate() {
+                    row[c] += v;
+                    row[classes + c] += v * v;
+                }
+                row[2 * classes + 1] += entropy(&probabilities);
+            }
+            row.iter_mut().for_each(|v| *v /= draws);
+            for c in 0..classes {
+                row[classes + c] = (row[classes + c] - row[c] * row[c]).max(0.0);
+            }
+            row[2 * classes] = entropy(&row[..classes]);
+        });
+        let part = |from: usize, n: usize| {
+            packed.chunks(width).flat_map(|row| row[from..from + n].iter().copied()).collect::<Vec<f64>>()
+        };
+        ClassUncertainty {
+            classes,
+            probabilities: part(0, classes),
+            variance: part(classes, classes),
+            total: part(2 * classes, 1),
+            aleatoric: part(2 * classes + 1, 1),
+        }
+    }
+
+    /// The probabilities of row n.
+    pub fn row(&self, n: usize) -> &[f64] {
+        &self.probabilities[n * self.classes..(n + 1) * self.classes]
+    }
+
+    /// The most probable class of row n; the first where two are equal.
+    pub fn predicted(&self, n: usize) -> usize {
+        let row = self.row(n);
+        (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best })
+    }
+
+    /// Mutual information of row n: what more data would cure. Rounding is kept from making it negative.
+    pub fn mutual_information(&self, n: usize) -> f64 {
+        (self.total[n] - self.aleatoric[n]).max(0.0)
+    }
+}
