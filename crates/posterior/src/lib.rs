@@ -12,12 +12,14 @@
 //! | log p(w, D) | `Problem`, `Density` | log joint: a **sum** over all rows; a mini-batch is scaled by N/\|B\| |
 //! | q(w) | `Posterior` | an approximation of p(w \| D) that can be drawn from |
 
+pub mod artifact;
 pub mod data;
 pub mod error;
 pub mod family;
 pub mod inference;
 pub mod likelihood;
 pub mod math;
+pub mod model;
 pub mod nn;
 pub mod optim;
 pub mod posterior;

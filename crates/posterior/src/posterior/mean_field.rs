@@ -34,12 +34,15 @@ impl MeanFieldPosterior {
         &self.std
     }
 
-    pub(super) fn restore(dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
+    pub(super) fn restore(
+        dim: usize,
+        elbo: Option<f64>,
+        tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
         let (mean, std) = (take("mean", dim, tensors)?, take("std", dim, tensors)?);
         if std.iter().any(|s| *s < 0.0) {
             return Err(Error::setting("a standard deviation is negative", "the file is damaged: fit the model again"));
         }
-        Ok(Box::new(MeanFieldPosterior { mean, std, elbo: None }))
+        Ok(Box::new(MeanFieldPosterior { mean, std, elbo }))
     }
 }
 

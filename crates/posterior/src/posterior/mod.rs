@@ -72,7 +72,8 @@ pub trait Posterior: Send + Sync + Debug {
 }
 
 /// Makes a posterior from the tensors of a model file with `dim` parameters, which were checked to be finite.
-pub type Restore = fn(dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
+pub type Restore =
+    fn(dim: usize, log_evidence: Option<f64>, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
 
 /// Every kind of posterior, and how it comes back from a model file.
 pub const POSTERIORS: &[(&str, Restore)] =
@@ -82,10 +83,11 @@ pub const POSTERIORS: &[(&str, Restore)] =
 pub fn restore(
     kind: &str,
     dim: usize,
+    log_evidence: Option<f64>,
     tensors: &dyn Fn(&str) -> Option<Vec<f32>>,
 ) -> Result<Box<dyn Posterior>> {
     match POSTERIORS.iter().find(|(name, _)| *name == kind) {
-        Some((_, restore)) => restore(dim, tensors),
+        Some((_, restore)) => restore(dim, log_evidence, tensors),
         None => {
             let names: Vec<_> = POSTERIORS.iter().map(|(n, _)| *n).collect();
             Err(Error::setting(format!("there is no posterior of kind '{kind}'"), suggest(kind, names)))

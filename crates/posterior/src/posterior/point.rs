@@ -22,7 +22,10 @@ impl PointPosterior {
         &self.w
     }
 
-    pub(super) fn restore(dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
+    pub(super) fn restore(
+        dim: usize,
+        _: Option<f64>,
+        tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(PointPosterior { w: take("w", dim, tensors)? }))
     }
 }

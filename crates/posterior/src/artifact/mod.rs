@@ -1,0 +1,159 @@
+//! The model file: one safetensors file with the posterior's tensors and a JSON manifest. No training data, no code.
+//!
+//! Reading checks everything before it is used: a damaged, foreign or hostile file is an error that says so, never a panic and
+//! never an allocation that the file's own length does not justify. Writing goes to a temporary name first and is renamed, so
+//! that a half-written file never stands under the name the user gave.
+
+mod write;
+
+pub use write::write_file;
+
+use crate::data::Encoder;
+use crate::error::{Error, Result};
+use crate::inference::FitSummary;
+use crate::model::{Model, Recipe};
+use crate::posterior::{Tensor, restore};
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What the manifest's `kind` says.
+const KIND: &str = "posterior model";
+/// Format written, and the newest that can be read.
+const FORMAT: u32 = 1;
+/// The manifest's key in the file's metadata.
+const MANIFEST: &str = "posterior";
+
+/// Everything of a model but its tensors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Manifest {
+    kind: String,
+    format: u32,
+    written_by: String,
+    recipe: Recipe,
+    encoder: Encoder,
+    seed: u64,
+    rows: usize,
+    posterior: String,
+    parameters: usize,
+    log_evidence: Option<f64>,
+    summary: FitSummary,
+}
+
+/// What can be read before anything else is understood.
+#[derive(Deserialize)]
+struct Header {
+    kind: String,
+    format: u32,
+    written_by: String,
+}
+
+/// The bytes of a model file.
+pub fn to_bytes(model: &Model) -> Result<Vec<u8>> {
+    let manifest = Manifest {
+        kind: KIND.to_owned(),
+        format: FORMAT,
+        written_by: concat!("posterior ", env!("CARGO_PKG_VERSION")).to_owned(),
+        recipe: model.recipe.clone(),
+        encoder: model.encoder.clone(),
+        seed: model.seed,
+        rows: model.rows,
+        posterior: model.posterior.kind().to_owned(),
+        parameters: model.posterior.dim(),
+        log_evidence: model.posterior.log_evidence(),
+        summary: model.summary.clone(),
+    };
+    let internal = |e: String| Error::numerical(format!("the model cannot be written: {e}"), "report this as a bug");
+    let json = serde_json::to_string(&manifest).map_err(|e| internal(e.to_string()))?;
+    let tensors: Vec<(Tensor, Vec<u8>)> = model
+        .posterior
+        .tensors()
+        .into_iter()
+        .map(|t| {
+            let bytes = t.data.iter().flat_map(|v| v.to_le_bytes()).collect();
+            (t, bytes)
+        })
+        .collect();
+    let views = tensors
+        .iter()
+        .map(|(t, bytes)| Ok((t.name.clone(), TensorView::new(Dtype::F32, t.shape.clone(), bytes)?)))
+        .collect::<std::result::Result<Vec<_>, SafeTensorError>>()
+        .map_err(|e| internal(e.to_string()))?;
+    let metadata = HashMap::from([(MANIFEST.to_owned(), json)]);
+    safetensors::serialize(views, Some(metadata)).map_err(|e| internal(e.to_string()))
+}
+
+/// Writes a model file.
+pub fn save(model: &Model, path: &Path) -> Result<()> {
+    write_file(path, &to_bytes(model)?)
+}
+
+/// Reads a model file.
+pub fn load(path: &Path) -> Result<Model> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
+    from_bytes(&bytes, path)
+}
+
+/// Reads a model from the bytes of a file; `path` is for messages.
+pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
+    const AGAIN: &str = "copy the file again, or fit the model again";
+    let damaged = |what: String| Error::artifact(path, what, AGAIN);
+    let foreign = |what: &str| Error::artifact(path, what, "give a file that 'posterior fit' has written");
+    if bytes.is_empty() {
+        return Err(foreign("the file is empty"));
+    }
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| match e {
+        SafeTensorError::MetadataIncompleteBuffer | SafeTensorError::InvalidHeaderLength => {
+            damaged("the model file is cut short or damaged".to_owned())
+        }
+        _ => foreign("this is not a model file"),
+    })?;
+    let json = metadata
+        .metadata()
+        .as_ref()
+        .and_then(|m| m.get(MANIFEST))
+        .ok_or_else(|| foreign("this safetensors file holds no model of posterior"))?;
+    let header: Header = serde_json::from_str(json).map_err(|e| damaged(format!("the manifest is damaged ({e})")))?;
+    if header.kind != KIND {
+        return Err(foreign(&format!("this file holds a '{}', not a model", header.kind)));
+    }
+    if header.format > FORMAT {
+        return Err(Error::artifact(
+            path,
+            format!("the file has format {}, written by {}; this program reads up to {FORMAT}", header.format, header.written_by),
+            "use a newer version of posterior",
+        ));
+    }
+    let manifest: Manifest =
+        serde_json::from_str(json).map_err(|e| damaged(format!("the manifest is damaged ({e})")))?;
+    let in_file = |e: Error| damaged(e.to_string());
+    manifest.encoder.check().map_err(in_file)?;
+    let resolved = manifest.recipe.resolve(&manifest.encoder).map_err(in_file)?;
+    let dim = resolved.prior.len();
+    if dim != manifest.parameters {
+        return Err(damaged(format!("the manifest speaks of {} parameters, its network has {dim}", manifest.parameters)));
+    }
+    let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(format!("the tensors are damaged ({e})")))?;
+    let tensor = |name: &str| {
+        let view = file.tensor(name).ok().filter(|v| v.dtype() == Dtype::F32)?;
+        Some(view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect::<Vec<f32>>())
+    };
+    for name in file.names() {
+        if tensor(name).is_none_or(|t| t.iter().any(|v| !v.is_finite())) {
+            return Err(damaged(format!("the tensor '{name}' holds something that is not a finite number")));
+        }
+    }
+    let posterior = restore(&manifest.posterior, dim, manifest.log_evidence, &tensor).map_err(in_file)?;
+    Ok(Model {
+        recipe: resolved.recipe,
+        encoder: manifest.encoder,
+        seed: manifest.seed,
+        rows: manifest.rows,
+        summary: manifest.summary,
+        network: resolved.network,
+        likelihood: resolved.likelihood,
+        posterior: posterior.into(),
+    })
+}

@@ -1,0 +1,151 @@
+//! A recipe: network, likelihood, prior, method, each by name with settings; what a configuration file holds.
+
+use crate::data::{Dataset, Encoder, TargetKind};
+use crate::error::{Error, Result};
+use crate::inference::{self, Method};
+use crate::likelihood::{self, Likelihood, Outcome};
+use crate::nn::{Activation, AnyNetwork, NetworkSpec, Shape};
+use crate::prior::{self, Prior};
+use crate::problem::{Problem, full_layout};
+use crate::settings::{Settings, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A row of a table, by name, with settings; the name may be left to the data.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Choice {
+    /// Which row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What differs from its defaults.
+    #[serde(flatten)]
+    pub settings: BTreeMap<String, Value>,
+}
+
+impl Choice {
+    /// A row by name, all defaults.
+    pub fn named(name: &str) -> Choice {
+        Choice { name: Some(name.to_owned()), settings: BTreeMap::new() }
+    }
+
+    /// With a setting.
+    pub fn with(mut self, key: &str, value: Value) -> Choice {
+        self.settings.insert(key.to_owned(), value);
+        self
+    }
+
+    fn pairs(&self) -> Vec<(String, Value)> {
+        self.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    fn resolved(name: &str, settings: &Settings) -> Choice {
+        Choice { name: Some(name.to_owned()), settings: settings.to_pairs().into_iter().collect() }
+    }
+}
+
+/// Everything about a fit but the data and the seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Hidden layers.
+    #[serde(default = "default_network")]
+    pub network: NetworkSpec,
+    /// How outcomes scatter; none means what suits the target.
+    #[serde(default)]
+    pub likelihood: Choice,
+    /// Belief about weights; none means normal.
+    #[serde(default)]
+    pub prior: Choice,
+    /// How to infer; none means mean-field.
+    #[serde(default)]
+    pub method: Choice,
+}
+
+fn default_network() -> NetworkSpec {
+    NetworkSpec { layers: vec![crate::nn::LayerSpec::Dense { units: 50, activation: Activation::Tanh }] }
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Recipe {
+            network: default_network(),
+            likelihood: Choice::default(),
+            prior: Choice::default(),
+            method: Choice::default(),
+        }
+    }
+}
+
+/// A recipe made definite for given data.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// With every name and setting spelled out.
+    pub recipe: Recipe,
+    /// f_w.
+    pub network: Arc<dyn AnyNetwork>,
+    /// p(y | f).
+    pub likelihood: Arc<dyn Likelihood>,
+    /// p(w).
+    pub prior: Prior,
+}
+
+impl Recipe {
+    /// Names and settings checked, network built, for the inputs and targets of an encoder.
+    pub fn resolve(&self, encoder: &Encoder) -> Result<Resolved> {
+        let (outcome, width) = match encoder.target_kind() {
+            TargetKind::Real { .. } => (Outcome::Real, 1),
+            TargetKind::Count => (Outcome::Count, 1),
+            TargetKind::Class { names, .. } => (Outcome::Class, names.len()),
+        };
+        self.resolve_for(encoder.input_shape(), outcome, width)
+    }
+
+    /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
+    pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
+        let chosen = self.likelihood.name.as_deref().unwrap_or(likelihood::default_for(outcome, width));
+        let entry = likelihood::find(chosen)?;
+        if entry.outcome != outcome {
+            let word = |o| match o {
+                Outcome::Real => "real numbers",
+                Outcome::Count => "counts",
+                Outcome::Class => "classes",
+            };
+            return Err(Error::setting(
+                format!("the likelihood '{chosen}' is for {}, but the target holds {}", word(entry.outcome), word(outcome)),
+                "leave it out, or say what the target is with --task regression, classification or count",
+            ));
+        }
+        let settings = Settings::resolve(entry.settings, &self.likelihood.pairs(), &format!("likelihood '{chosen}'"))?;
+        let likelihood = (entry.build)(&settings, width)?;
+        let network: Arc<dyn AnyNetwork> = Arc::new(self.network.build(input, likelihood.outputs())?);
+        let prior_entry = prior::find(self.prior.name.as_deref().unwrap_or("normal"))?;
+        let owner = format!("prior '{}'", prior_entry.name);
+        let prior_settings = Settings::resolve(prior_entry.settings, &self.prior.pairs(), &owner)?;
+        let layout = full_layout(&*network, &*likelihood);
+        let prior = Prior::new(prior_entry, &prior_settings, &layout, likelihood.noise_prior())?;
+        let method = inference::find(self.method.name.as_deref().unwrap_or("mean-field"))?;
+        let owner = format!("method '{}'", method.name);
+        let method_settings = Settings::resolve(method.settings, &self.method.pairs(), &owner)?;
+        let recipe = Recipe {
+            network: self.network.clone(),
+            likelihood: Choice::resolved(chosen, &settings),
+            prior: Choice::resolved(prior_entry.name, &prior_settings),
+            method: Choice::resolved(method.name, &method_settings),
+        };
+        Ok(Resolved { recipe, network, likelihood, prior })
+    }
+}
+
+impl Resolved {
+    /// The method.
+    pub fn method(&self) -> Result<Box<dyn Method>> {
+        let choice = &self.recipe.method;
+        inference::find(choice.name.as_deref().unwrap_or_default())?.configure(&choice.pairs())
+    }
+
+    /// The problem on encoded data.
+    pub fn problem(self, data: Dataset) -> Result<Problem> {
+        Problem::new(self.network, self.likelihood, self.prior, data)
+    }
+}
