@@ -1,2 +1,43 @@
-//! x
-fn main() {}
+//! Benchmarks: `steps [threads]`, `predict [threads]`, `published NAME`.
+//!
+//! `steps` and `predict` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
+//! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
+//! `published` prints one JSON line per result.
+
+mod predict;
+mod published;
+mod steps;
+mod timing;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | published NAME";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let threads = || args.get(1).map_or(Ok(2), |t| t.parse::<usize>());
+    let run = |job: fn(usize)| match threads() {
+        Ok(threads) if threads > 0 => match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+            Ok(pool) => {
+                pool.install(|| job(threads));
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(&e.to_string()),
+        },
+        _ => fail(USAGE),
+    };
+    match args.first().map(String::as_str) {
+        Some("steps") => run(steps::run),
+        Some("predict") => run(predict::run),
+        Some("published") => match args.get(1) {
+            Some(name) => published::run(name),
+            None => fail(&published::usage()),
+        },
+        _ => fail(USAGE),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::from(2)
+}

@@ -28,6 +28,7 @@ pub mod predict;
 pub mod prior;
 pub mod problem;
 pub mod rng;
+pub mod score;
 pub mod settings;
 
 pub use error::{Error, ErrorKind, Result};

@@ -2,9 +2,11 @@
 
 mod mean_field;
 mod point;
+mod prior;
 
 pub use mean_field::MeanFieldPosterior;
 pub use point::PointPosterior;
+pub use prior::PriorDraws;
 
 use crate::error::{Error, Result, suggest};
 use crate::nn::Mode;
