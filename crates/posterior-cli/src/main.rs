@@ -1,2 +1,36 @@
-//! x
-fn main() {}
+//! The program `posterior`: fits Bayesian neural networks, and says how sure they are.
+
+mod chart;
+mod cli;
+mod commands;
+mod output;
+mod page;
+mod progress;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("posterior: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: cli::Cli) -> anyhow::Result<()> {
+    let common = cli.command.common();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(common.threads.unwrap_or(0)).build()?;
+    pool.install(|| commands::run(&cli.command))
+}
+
+/// Whoever reads our output has had enough: `posterior predict … | head` is no error.
+fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    e.chain().any(|c| {
+        c.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -131,13 +131,14 @@ pub(super) fn train(
     };
     let (mut best, mut best_epoch) = (f64::NEG_INFINITY, 0);
     for epoch in 0..epochs {
-        batches.shuffle(epoch as u64);
         let mut sum = 0.0;
         for i in 0..per_epoch {
             let step = summary.steps;
             let beta = tempering.at(step, steps);
             let plan = StepPlan { step, rate: schedule.rate(step), beta };
-            let value = stepper.step(batches.rows(i), plan);
+            let batch = batches.next();
+            let batch = if batch.len() == rows { Rows::All } else { Rows::Batch(batch) };
+            let value = stepper.step(batch, plan);
             if !value.is_finite() {
                 return Err(Error::numerical(
                     format!("the log-likelihood became {value} at step {}", step + 1),

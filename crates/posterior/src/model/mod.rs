@@ -1,5 +1,6 @@
 //! A fitted model: everything needed to predict, from one fit or from one file.
 
+mod file;
 mod recipe;
 
 pub use recipe::{Choice, Recipe, Resolved};
@@ -74,7 +75,7 @@ impl Model {
             posterior: self.posterior.clone(),
             draws,
             key: Key::new(self.seed),
-            scale: target_scale(&self.encoder),
+            scale: Model::target_scale(&self.encoder),
         }
     }
 
@@ -82,12 +83,12 @@ impl Model {
     pub fn predict(&self, rows: &Encoded, draws: usize) -> Predictive {
         self.predictor(draws).predict(&rows.data.x)
     }
-}
 
-/// From standardised targets back to the user's units.
-pub(crate) fn target_scale(encoder: &Encoder) -> TargetScale {
-    match encoder.target_kind() {
-        TargetKind::Real { mean, std } => TargetScale { targets: vec![(*mean, *std)] },
-        _ => TargetScale::default(),
+    /// From standardised targets back to the user's units.
+    pub fn target_scale(encoder: &Encoder) -> TargetScale {
+        match encoder.target_kind() {
+            TargetKind::Real { mean, std } => TargetScale { targets: vec![(*mean, *std)] },
+            _ => TargetScale::default(),
+        }
     }
 }

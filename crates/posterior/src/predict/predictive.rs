@@ -108,6 +108,26 @@ impl Predictive {
         ClassUncertainty::of(self)
     }
 
+    /// E[y | w_s] of the first target (the probability of the last class, for classes) under draw s at all rows, in the user's
+    /// units: the draw as a function.
+    pub fn draw_mean(&self, s: usize) -> Vec<f64> {
+        let likelihood = self.likelihood();
+        let (mean, std) = self.scale.of(0);
+        self.by_rows(1, |n, out| {
+            let mut f = vec![0.0; likelihood.outputs()];
+            self.output(s, n, &mut f);
+            if likelihood.outcome() == Outcome::Class {
+                let mut p = vec![0.0; likelihood.classes()];
+                likelihood.probabilities(&f, &mut p);
+                out[0] = p[p.len() - 1];
+            } else {
+                let (mut m, mut v) = (vec![0.0; likelihood.targets()], vec![0.0; likelihood.targets()]);
+                likelihood.moments(&f, self.noise_of(s), &mut m, &mut v);
+                out[0] = mean + std * m[0];
+            }
+        })
+    }
+
     /// Quantiles of the mixture, `rows × targets × levels`, in the user's units. For counts, the smallest count that
     /// reaches the level.
     pub fn quantiles(&self, levels: &[f64]) -> Vec<f64> {

@@ -1,0 +1,227 @@
+//! The command line: every command with its flags.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Bayesian neural networks: fit one to your data, and learn how sure it is.
+#[derive(Debug, Parser)]
+#[command(name = "posterior", version, arg_required_else_help = true, max_term_width = 120)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The tour: makes a small data set with a gap, fits MAP and mean-field, writes a page with pictures
+    Demo(Demo),
+    /// Fits a Bayesian neural network to a data file
+    Fit(Fit),
+    /// Predicts the rows of a data file, with uncertainty
+    Predict(Predict),
+    /// Scores a model on rows whose outcome is known
+    Evaluate(Evaluate),
+    /// Draws functions from the prior, before any data
+    Prior(Prior),
+    /// Lists the inference methods, or one method's settings
+    Methods(Methods),
+    /// Shows what a model file holds
+    Inspect(Inspect),
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Print JSON, for machines
+    #[arg(long)]
+    pub json: bool,
+    /// Random numbers follow from this; the same seed gives the same bits
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Threads to use; results do not depend on it [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+    /// No progress and no notes
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=4096).contains(&n) => Ok(n),
+        _ => Err("it takes a whole number from 1 to 4096".into()),
+    }
+}
+
+/// How a data file is read.
+#[derive(Debug, Clone, Args)]
+pub struct Data {
+    /// CSV (comma, semicolon, tab), Parquet, NPY, NPZ or IDX images (gz or not)
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// Labels of IDX images [default: the file named like DATA with labels-idx1 for images-idx3]
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Take a column as text even if it looks like numbers; may be given more than once
+    #[arg(long, value_name = "COLUMN")]
+    pub text: Vec<String>,
+}
+
+/// What is modelled, and how.
+#[derive(Debug, Clone, Args)]
+pub struct Recipe {
+    /// Widths of hidden layers (50,50), or linear, lenet-300-100, lenet-5 [default: 50]
+    #[arg(long, value_name = "LAYERS")]
+    pub network: Option<String>,
+    /// relu, tanh, gelu, sigmoid or silu, for a network given by widths [default: tanh]
+    #[arg(long, value_name = "NAME")]
+    pub activation: Option<String>,
+    /// gaussian, heteroscedastic, student-t, categorical, bernoulli or poisson [default: what suits the target]
+    #[arg(long, value_name = "NAME")]
+    pub likelihood: Option<String>,
+    /// normal, laplace, scale-mixture or log-uniform [default: normal]
+    #[arg(long, value_name = "NAME")]
+    pub prior: Option<String>,
+    /// Network, likelihood, prior and method from a TOML file; flags go over it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A setting: KEY=VALUE for the method, prior.KEY=VALUE, likelihood.KEY=VALUE; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// What the target is.
+#[derive(Debug, Clone, Args)]
+pub struct Target {
+    /// The column to predict [default: label, for images]
+    #[arg(long, value_name = "COLUMN")]
+    pub target: Option<String>,
+    /// Text and true/false mean classification, numbers regression, unless this says otherwise
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "regression", "classification", "count"])]
+    pub task: String,
+    /// Empty cells: an error that names the cell, replaced by the column's mean, or their rows left out
+    #[arg(long, value_name = "HOW", default_value = "error", value_parser = ["error", "mean", "drop"])]
+    pub missing: String,
+    /// A column to leave out; may be given more than once
+    #[arg(long, value_name = "COLUMN")]
+    pub ignore: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where the page goes
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Fit {
+    #[command(flatten)]
+    pub data: Data,
+    #[command(flatten)]
+    pub target: Target,
+    /// How to infer; 'posterior methods' lists them [default: mean-field]
+    #[arg(long, value_name = "NAME")]
+    pub method: Option<String>,
+    #[command(flatten)]
+    pub recipe: Recipe,
+    /// Where the model goes
+    #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Predict {
+    /// A file that 'posterior fit' has written
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub data: Data,
+    /// Where predictions go, as CSV (JSON with --json) [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Probability of the interval from lower to upper
+    #[arg(long, value_name = "P", default_value_t = 0.9, value_parser = parse_interval)]
+    pub interval: f64,
+    /// Draws from the posterior
+    #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub draws: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+fn parse_interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
+        _ => Err("it takes a number between 0 and 1, as in 0.9".into()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Evaluate {
+    /// A file that 'posterior fit' has written
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub data: Data,
+    /// Draws from the posterior
+    #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub draws: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Prior {
+    /// Draw at the inputs of this data file, in its target's units [default: one input from -3 to 3]
+    #[arg(value_name = "DATA")]
+    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub recipe: Recipe,
+    /// Functions to draw
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub draws: u32,
+    /// Where the picture goes, if there is one input
+    #[arg(long, value_name = "FILE", default_value = "prior.svg")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Methods {
+    /// Show this method's settings
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// A file that 'posterior fit' has written
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl Command {
+    pub fn common(&self) -> &Common {
+        match self {
+            Command::Demo(a) => &a.common,
+            Command::Fit(a) => &a.common,
+            Command::Predict(a) => &a.common,
+            Command::Evaluate(a) => &a.common,
+            Command::Prior(a) => &a.common,
+            Command::Methods(a) => &a.common,
+            Command::Inspect(a) => &a.common,
+        }
+    }
+}

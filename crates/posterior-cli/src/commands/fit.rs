@@ -1,0 +1,85 @@
+//! `posterior fit DATA --target COL`: fits a model and writes its file.
+
+use super::{encode_options, read, recipe};
+use crate::cli::Fit;
+use crate::output::{facts, grouped, json, number, print, seconds};
+use crate::progress::Terminal;
+use posterior::artifact;
+use posterior::data::TargetKind;
+use posterior::model::Model;
+use serde_json::json;
+
+pub fn run(args: &Fit) -> anyhow::Result<()> {
+    let recipe = recipe::from_flags(&args.recipe, args.method.as_deref())?;
+    let table = read(&args.data)?;
+    let options = encode_options(&args.target, &table)?;
+    let mut terminal = Terminal::new(&args.common, "fitting");
+    let model = Model::fit(&recipe, &table, &options, args.common.seed, &mut terminal)?;
+    terminal.done();
+    artifact::save(&model, &args.out)?;
+    if args.common.json {
+        return json(&as_json(&model, &args.out));
+    }
+    if args.common.quiet {
+        return Ok(());
+    }
+    print(&facts(&rows(&model, &args.out)))
+}
+
+fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
+    let last = model.summary.epochs.last();
+    json!({
+        "model": out.display().to_string(),
+        "method": model.recipe.method.name,
+        "rows": model.rows,
+        "parameters": model.posterior.dim(),
+        "steps": model.summary.steps,
+        "epochs": model.summary.epochs.len(),
+        "stopped_early": model.summary.stopped_early,
+        "seconds": model.summary.seconds,
+        "objective": last.map(|e| e.objective),
+        "nll": last.map(|e| e.nll),
+        "penalty": last.map(|e| e.penalty),
+        "penalty_name": model.summary.penalty_name,
+        "beta": last.map(|e| e.beta),
+        "log_evidence": model.posterior.log_evidence(),
+        "seed": model.seed,
+    })
+}
+
+fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
+    let s = &model.summary;
+    let target = match model.encoder.target_kind() {
+        TargetKind::Real { .. } => "a number".to_owned(),
+        TargetKind::Count => "a count".to_owned(),
+        TargetKind::Class { names, .. } => format!("one of {} classes", names.len()),
+    };
+    let mut rows = vec![
+        ("data", format!("{} rows, {} inputs, target {target}", grouped(model.rows), model.network.input().len())),
+        ("network", format!("{} ({} parameters)", model.network.describe().join(", "), grouped(model.posterior.dim()))),
+        ("method", model.recipe.method.name.clone().unwrap_or_default()),
+        (
+            "fit",
+            format!(
+                "{} steps, {} epochs{}, {}",
+                grouped(s.steps as usize),
+                s.epochs.len(),
+                if s.stopped_early { " (stopped early)" } else { "" },
+                seconds(s.seconds)
+            ),
+        ),
+    ];
+    if let Some(last) = s.epochs.last() {
+        let nll = number(last.nll);
+        rows.push(match s.penalty_name.as_str() {
+            "" => ("objective", format!("{} (negative log-likelihood {nll})", number(last.objective))),
+            name => {
+                let word = if name == "KL" { "ELBO" } else { "log joint" };
+                let penalty = format!("{name} {}, beta {}", number(last.penalty), number(last.beta));
+                ("objective", format!("{word} {} (negative log-likelihood {nll}, {penalty})", number(last.objective)))
+            }
+        });
+    }
+    rows.push(("model", out.display().to_string()));
+    rows
+}

@@ -1,0 +1,82 @@
+//! `posterior inspect MODEL`: what a model file holds.
+
+use crate::cli::Inspect;
+use crate::output::{facts, grouped, json, number, print, seconds, table};
+use posterior::artifact;
+use posterior::data::TargetKind;
+use posterior::model::{Choice, Model};
+use posterior::problem::full_layout;
+use serde_json::json;
+
+pub fn run(args: &Inspect) -> anyhow::Result<()> {
+    let bytes = std::fs::metadata(&args.model).map(|m| m.len()).unwrap_or(0);
+    let model = artifact::load(&args.model)?;
+    if args.common.json {
+        return json(&as_json(&model, bytes));
+    }
+    print(&as_text(&model, bytes))
+}
+
+fn as_json(model: &Model, bytes: u64) -> serde_json::Value {
+    let layout = full_layout(&*model.network, &*model.likelihood);
+    json!({
+        "bytes": bytes,
+        "recipe": model.recipe,
+        "encoder": model.encoder,
+        "layers": model.network.describe(),
+        "blocks": layout.blocks(),
+        "parameters": layout.len(),
+        "posterior": model.posterior.kind(),
+        "log_evidence": model.posterior.log_evidence(),
+        "rows": model.rows,
+        "seed": model.seed,
+        "summary": model.summary,
+    })
+}
+
+fn choice(choice: &Choice) -> String {
+    let settings: Vec<String> = choice.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let name = choice.name.as_deref().unwrap_or_default();
+    if settings.is_empty() { name.to_owned() } else { format!("{name} ({})", settings.join(", ")) }
+}
+
+fn as_text(model: &Model, bytes: u64) -> String {
+    let s = &model.summary;
+    let target = match model.encoder.target_kind() {
+        TargetKind::Real { mean, std } => format!("a number (mean {}, std {})", number(*mean), number(*std)),
+        TargetKind::Count => "a count".to_owned(),
+        TargetKind::Class { names, .. } => {
+            let shown = names.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+            format!("one of {} classes: {shown}{}", names.len(), if names.len() > 10 { ", …" } else { "" })
+        }
+    };
+    let features = model.encoder.feature_names();
+    let shown = features.iter().take(8).cloned().collect::<Vec<_>>().join(", ");
+    let inputs = format!("{}: {shown}{}", features.len(), if features.len() > 8 { ", …" } else { "" });
+    let mut rows = vec![
+        ("file", format!("{} bytes", grouped(bytes as usize))),
+        ("fitted to", format!("{} rows, seed {}", grouped(model.rows), model.seed)),
+        ("inputs", inputs),
+        ("target", format!("{}: {target}", model.encoder.target_name())),
+        ("likelihood", choice(&model.recipe.likelihood)),
+        ("prior", choice(&model.recipe.prior)),
+        ("method", choice(&model.recipe.method)),
+        ("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))),
+        ("fit", format!("{} steps, {} epochs, {}", grouped(s.steps as usize), s.epochs.len(), seconds(s.seconds))),
+    ];
+    if let Some(last) = s.epochs.last() {
+        let penalty = if s.penalty_name.is_empty() { String::new() } else { format!(", {} {}", s.penalty_name, number(last.penalty)) };
+        rows.push(("objective", format!("{} (negative log-likelihood {}{penalty})", number(last.objective), number(last.nll))));
+    }
+    let layout = full_layout(&*model.network, &*model.likelihood);
+    let blocks: Vec<Vec<String>> = layout
+        .blocks()
+        .iter()
+        .map(|b| {
+            let shape: Vec<String> = b.shape.iter().map(usize::to_string).collect();
+            let layer = model.network.describe().get(b.layer).cloned().unwrap_or_else(|| "likelihood".to_owned());
+            vec![b.name.clone(), shape.join("×"), grouped(b.range.len()), layer]
+        })
+        .collect();
+    format!("{}\n{}", facts(&rows), table(&["block", "shape", "parameters", "layer"], &blocks))
+}

@@ -1,0 +1,58 @@
+//! One file per command.
+
+mod demo;
+mod evaluate;
+mod fit;
+mod inspect;
+mod methods;
+mod predict;
+mod prior;
+mod recipe;
+
+use crate::cli::{Command, Data, Target};
+use posterior::data::{EncodeOptions, Missing, ReadOptions, Table, Task};
+
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Demo(args) => demo::run(args),
+        Command::Fit(args) => fit::run(args),
+        Command::Predict(args) => predict::run(args),
+        Command::Evaluate(args) => evaluate::run(args),
+        Command::Prior(args) => prior::run(args),
+        Command::Methods(args) => methods::run(args),
+        Command::Inspect(args) => inspect::run(args),
+    }
+}
+
+/// Reads a data file as the flags say.
+fn read(data: &Data) -> anyhow::Result<Table> {
+    let options = ReadOptions { labels: data.labels.clone(), text: data.text.clone(), ..ReadOptions::default() };
+    Ok(Table::read(&data.data, &options)?)
+}
+
+/// What the flags say about the target.
+fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOptions> {
+    let name = match &target.target {
+        Some(name) => name.clone(),
+        None if table.images().is_some() => "label".to_owned(),
+        None => {
+            let names = table.column_names().join(", ");
+            anyhow::bail!("which column is to be predicted? say it with --target; there are: {names}")
+        }
+    };
+    Ok(EncodeOptions {
+        target: name,
+        task: match target.task.as_str() {
+            "regression" => Task::Regression,
+            "classification" => Task::Classification,
+            "count" => Task::Count,
+            _ => Task::Auto,
+        },
+        missing: match target.missing.as_str() {
+            "mean" => Missing::Mean,
+            "drop" => Missing::Drop,
+            _ => Missing::Error,
+        },
+        ignore: target.ignore.clone(),
+    })
+}

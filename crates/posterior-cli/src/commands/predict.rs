@@ -1,0 +1,114 @@
+//! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
+
+use super::read;
+use crate::cli::Predict;
+use crate::output::print;
+use crate::progress::notes;
+use posterior::artifact;
+use posterior::data::{Encoded, TargetKind};
+use posterior::model::Model;
+use serde_json::{Map, Value, json};
+
+/// Rows times draws times outputs that are kept in memory at once.
+const NUMBERS: usize = 1 << 26;
+
+/// Predictions as columns.
+struct Columns {
+    names: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+}
+
+enum Cell {
+    Number(f64),
+    Text(String),
+}
+
+pub fn run(args: &Predict) -> anyhow::Result<()> {
+    let model = artifact::load(&args.model)?;
+    let table = read(&args.data)?;
+    let encoded = model.encoder.encode(&table, false)?;
+    notes(&args.common, &encoded.warnings);
+    let columns = predict(&model, &encoded, args.draws as usize, args.interval);
+    let text = if args.common.json { as_json(&columns, args.interval) } else { as_csv(&columns)? };
+    match &args.out {
+        None => print(&text),
+        Some(path) => Ok(artifact::write_file(path, text.as_bytes())?),
+    }
+}
+
+fn predict(model: &Model, encoded: &Encoded, draws: usize, interval: f64) -> Columns {
+    let per_row = draws * model.network.outputs();
+    let block = (NUMBERS / per_row.max(1)).max(1);
+    let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
+    let all: Vec<usize> = (0..encoded.data.rows).collect();
+    for rows in all.chunks(block) {
+        let x = encoded.data.x.rows(rows, encoded.data.shape.len());
+        predict_block(model, &x, draws, interval, &mut columns.rows);
+    }
+    columns
+}
+
+fn names(model: &Model) -> Vec<String> {
+    let fixed = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    match model.encoder.target_kind() {
+        TargetKind::Class { names, .. } => {
+            let mut out = fixed(&["predicted"]);
+            out.extend(names.iter().map(|n| format!("p_{n}")));
+            out.extend(fixed(&["entropy", "entropy_aleatoric", "mutual_information"]));
+            out
+        }
+        _ => fixed(&["mean", "std", "std_epistemic", "std_aleatoric", "lower", "upper"]),
+    }
+}
+
+fn predict_block(model: &Model, x: &posterior::data::Values, draws: usize, interval: f64, out: &mut Vec<Vec<Cell>>) {
+    use posterior::predict::Predictor;
+    let predictive = model.predictor(draws).predict(x);
+    if let TargetKind::Class { names, .. } = model.encoder.target_kind() {
+        let classes = predictive.classes();
+        for n in 0..predictive.rows() {
+            let mut row = vec![Cell::Text(names[classes.predicted(n)].clone())];
+            row.extend(classes.row(n).iter().map(|p| Cell::Number(*p)));
+            row.extend([classes.total[n], classes.aleatoric[n], classes.mutual_information(n)].map(Cell::Number));
+            out.push(row);
+        }
+    } else {
+        let real = predictive.real();
+        let bounds = predictive.quantiles(&[0.5 - 0.5 * interval, 0.5 + 0.5 * interval]);
+        for n in 0..predictive.rows() {
+            let (total, epistemic, aleatoric) = real.std(n);
+            let row = [real.mean[n], total, epistemic, aleatoric, bounds[2 * n], bounds[2 * n + 1]];
+            out.push(row.map(Cell::Number).into());
+        }
+    }
+}
+
+fn as_csv(columns: &Columns) -> anyhow::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(&columns.names)?;
+    for row in &columns.rows {
+        writer.write_record(row.iter().map(|cell| match cell {
+            Cell::Number(v) => format!("{}", *v as f32),
+            Cell::Text(t) => t.clone(),
+        }))?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+fn as_json(columns: &Columns, interval: f64) -> String {
+    let rows: Vec<Value> = columns
+        .rows
+        .iter()
+        .map(|row| {
+            let cells = columns.names.iter().zip(row).map(|(name, cell)| {
+                let value = match cell {
+                    Cell::Number(v) => json!(v),
+                    Cell::Text(t) => json!(t),
+                };
+                (name.clone(), value)
+            });
+            Value::Object(cells.collect::<Map<_, _>>())
+        })
+        .collect();
+    format!("{}\n", json!({ "interval": interval, "rows": rows }))
+}

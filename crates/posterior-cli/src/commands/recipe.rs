@@ -1,0 +1,46 @@
+//! From flags and a configuration file to a recipe.
+
+use crate::cli;
+use anyhow::bail;
+use posterior::model::{Choice, Recipe};
+use posterior::nn::{Activation, NetworkSpec};
+use posterior::settings::Value;
+
+/// The configuration file's recipe, or the default one, with the flags laid over it.
+pub fn from_flags(flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<Recipe> {
+    let mut recipe = match &flags.config {
+        Some(path) => Recipe::from_file(path)?,
+        None => Recipe::default(),
+    };
+    let activation = flags.activation.as_deref().map(Activation::find).transpose()?;
+    match (&flags.network, activation) {
+        (Some(text), activation) => recipe.network = NetworkSpec::parse(text, activation.unwrap_or(Activation::Tanh))?,
+        (None, Some(activation)) if flags.config.is_none() => recipe.network = NetworkSpec::parse("50", activation)?,
+        (None, Some(_)) => bail!("--activation goes with --network; in a configuration file it stands in [network]"),
+        (None, None) => {}
+    }
+    // Another row of a table has other settings: those of the row it replaces do not carry over.
+    let choose = |choice: &mut Choice, name: Option<&str>| {
+        if let Some(name) = name.filter(|n| choice.name.as_deref() != Some(n)) {
+            *choice = Choice::named(name);
+        }
+    };
+    choose(&mut recipe.likelihood, flags.likelihood.as_deref());
+    choose(&mut recipe.prior, flags.prior.as_deref());
+    choose(&mut recipe.method, method);
+    for set in &flags.set {
+        let Some((key, value)) = set.split_once('=') else {
+            bail!("--set {set} has no '='; write --set key=value");
+        };
+        let (key, value) = (key.trim(), Value::parse(value));
+        let (section, key) = match key.split_once('.') {
+            Some(("prior", key)) => (&mut recipe.prior, key),
+            Some(("likelihood", key)) => (&mut recipe.likelihood, key),
+            Some(("method", key)) => (&mut recipe.method, key),
+            Some((other, _)) => bail!("--set {set}: there is no section '{other}'; use method, prior or likelihood"),
+            None => (&mut recipe.method, key),
+        };
+        section.settings.insert(key.to_owned(), value);
+    }
+    Ok(recipe)
+}

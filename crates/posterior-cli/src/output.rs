@@ -1,0 +1,108 @@
+//! What people and machines read: aligned tables, CSV, JSON.
+
+use std::io::Write;
+
+/// Prints to standard output; a closed pipe comes back as an error that the program takes as the end.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints JSON, indented.
+pub fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+    print(&format!("{value:#}\n"))
+}
+
+/// Columns aligned with spaces; numbers (cells that start like one) to the right.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let columns = head.len();
+    let cell = |row: &[String], c: usize| row.get(c).cloned().unwrap_or_default();
+    let width = |c: usize| {
+        let cells = rows.iter().map(|r| cell(r, c).chars().count());
+        cells.chain([head[c].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let numeric: Vec<bool> = (0..columns)
+        .map(|c| rows.iter().map(|r| cell(r, c)).filter(|t| !t.is_empty()).all(|t| t.parse::<f64>().is_ok()))
+        .collect();
+    let line = |cells: &[String]| {
+        let text: Vec<String> = (0..columns)
+            .map(|c| {
+                let t = cells.get(c).cloned().unwrap_or_default();
+                let pad = " ".repeat(widths[c] - t.chars().count());
+                if numeric[c] { format!("{pad}{t}") } else { format!("{t}{pad}") }
+            })
+            .collect();
+        text.join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut out = line(&head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>());
+    out += &line(&widths.iter().map(|w| "─".repeat(*w)).collect::<Vec<_>>());
+    rows.iter().for_each(|r| out += &line(r));
+    out
+}
+
+/// `name  value` lines, names aligned.
+pub fn facts(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(n, v)| format!("{n:<width$}  {v}\n")).collect()
+}
+
+/// A number with about four digits that matter.
+pub fn number(v: f64) -> String {
+    let size = v.abs();
+    if v == 0.0 || !v.is_finite() {
+        format!("{v}")
+    } else if (1e-3..1e5).contains(&size) {
+        let digits = (3 - size.log10().floor() as i32).clamp(0, 6) as usize;
+        format!("{v:.digits$}")
+    } else if size >= 1e5 && size < 1e9 {
+        format!("{v:.0}")
+    } else {
+        format!("{v:.3e}")
+    }
+}
+
+/// 1234567 → 1 234 567
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Seconds as people say them.
+pub fn seconds(s: f64) -> String {
+    if s < 1.0 {
+        format!("{:.0} ms", s * 1e3)
+    } else if s < 120.0 {
+        format!("{s:.1} s")
+    } else {
+        format!("{:.0} min {:.0} s", (s / 60.0).floor(), s % 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align() {
+        let text = table(&["name", "x"], &[vec!["a".into(), "1.5".into()], vec!["long".into(), "10".into()]]);
+        assert_eq!(text, "name    x\n────  ───\na     1.5\nlong   10\n");
+    }
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        let cases = [(0.0, "0"), (1.23456, "1.235"), (-123.456, "-123.5"), (0.012345, "0.01235"), (123456.0, "123456")];
+        for (v, text) in cases {
+            assert_eq!(number(v), text);
+        }
+        assert_eq!(grouped(1234567), "1 234 567");
+    }
+}

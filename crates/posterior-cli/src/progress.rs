@@ -1,0 +1,56 @@
+//! A progress bar on a terminal, notes on standard error; neither when quiet.
+
+use crate::cli::Common;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use posterior::inference::{Flow, Observer, Progress};
+
+/// Shows a fit to the user.
+pub struct Terminal {
+    bar: ProgressBar,
+    quiet: bool,
+}
+
+impl Terminal {
+    pub fn new(common: &Common, what: &str) -> Terminal {
+        let bar = ProgressBar::new(1);
+        if common.quiet {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let style = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3} %  {msg}  {eta} left");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar.set_prefix(what.to_owned());
+        Terminal { bar, quiet: common.quiet }
+    }
+
+    pub fn done(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Terminal {
+    fn progress(&mut self, p: &Progress) -> Flow {
+        if p.step % 64 == 0 || p.step == p.steps {
+            self.bar.set_length(p.steps);
+            self.bar.set_position(p.step);
+            if p.objective.is_finite() {
+                self.bar.set_message(format!("epoch {}/{}, objective {:.1}", p.epoch, p.epochs, p.objective));
+            }
+        }
+        Flow::Continue
+    }
+
+    fn warn(&mut self, message: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("note: {message}"));
+        }
+    }
+}
+
+/// Prints notes unless quiet.
+pub fn notes(common: &Common, warnings: &[String]) {
+    if !common.quiet {
+        warnings.iter().for_each(|w| eprintln!("note: {w}"));
+    }
+}

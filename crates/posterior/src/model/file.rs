@@ -1,0 +1,115 @@
+//! Recipes in TOML.
+//!
+//! ```toml
+//! [network]
+//! hidden = [50, 50]        # or name = "lenet-5", or a list of [[network.layers]]
+//! activation = "tanh"
+//!
+//! [likelihood]
+//! name = "gaussian"
+//! noise = "learned"
+//!
+//! [prior]
+//! name = "normal"
+//! weight_std = 1.0
+//!
+//! [method]
+//! name = "mean-field"
+//! samples = 2
+//! ```
+
+use super::recipe::{Choice, Recipe};
+use crate::error::{Error, Place, Result};
+use crate::nn::{Activation, LayerSpec, NetworkSpec};
+use serde::Deserialize;
+use std::path::Path;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecipeFile {
+    network: Option<NetworkFile>,
+    #[serde(default)]
+    likelihood: Choice,
+    #[serde(default)]
+    prior: Choice,
+    #[serde(default)]
+    method: Choice,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkFile {
+    name: Option<String>,
+    hidden: Option<Vec<usize>>,
+    layers: Option<Vec<LayerSpec>>,
+    activation: Option<Activation>,
+}
+
+impl NetworkFile {
+    fn spec(self) -> Result<NetworkSpec> {
+        let activation = self.activation.unwrap_or(Activation::Tanh);
+        match (self.name, self.hidden, self.layers) {
+            (Some(name), None, None) => NetworkSpec::parse(&name, activation),
+            (None, Some(hidden), None) => {
+                if hidden.is_empty() {
+                    return Ok(NetworkSpec { layers: Vec::new() });
+                }
+                let widths: Vec<String> = hidden.iter().map(usize::to_string).collect();
+                NetworkSpec::parse(&widths.join(","), activation)
+            }
+            (None, None, Some(layers)) if self.activation.is_none() => Ok(NetworkSpec { layers }),
+            _ => Err(Error::setting(
+                "the network is not described in one way",
+                "give [network] one of: name, hidden (with activation), layers",
+            )),
+        }
+    }
+}
+
+impl Recipe {
+    /// Reads a recipe from TOML. What is not in it is left to the defaults.
+    pub fn from_toml(text: &str) -> Result<Recipe> {
+        let file: RecipeFile = toml::from_str(text).map_err(|e| {
+            let line = e.span().map(|s| 1 + text[..s.start.min(text.len())].matches('\n').count() as u64);
+            let what = e.message().lines().next().unwrap_or("it cannot be read").to_owned();
+            Error::data(what, "correct the configuration").at(Place { line, ..Place::default() })
+        })?;
+        let network = file.network.map(NetworkFile::spec).transpose()?;
+        let default = Recipe::default();
+        Ok(Recipe {
+            network: network.unwrap_or(default.network),
+            likelihood: file.likelihood,
+            prior: file.prior,
+            method: file.method,
+        })
+    }
+
+    /// Reads a recipe from a TOML file.
+    pub fn from_file(path: &Path) -> Result<Recipe> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        Recipe::from_toml(&text).map_err(|e| e.in_file(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Value;
+
+    #[test]
+    fn sections_are_read() {
+        let text = "[network]\nhidden = [20, 10]\nactivation = \"relu\"\n[method]\nname = \"map\"\nepochs = 3\n";
+        let recipe = Recipe::from_toml(text).unwrap();
+        assert_eq!(recipe.network, NetworkSpec::parse("20,10", Activation::Relu).unwrap());
+        assert_eq!(recipe.method, Choice::named("map").with("epochs", Value::Int(3)));
+        assert_eq!(Recipe::from_toml("").unwrap(), Recipe::default());
+    }
+
+    #[test]
+    fn slips_name_the_line() {
+        let message = |t: &str| Recipe::from_toml(t).unwrap_err().to_string();
+        assert!(message("[netwrok]\n").starts_with("line 1: unknown field `netwrok`"));
+        assert!(message("[network]\nhidden = [5]\nname = \"linear\"\n").contains("one of: name, hidden"));
+        assert!(message("[network\n").starts_with("line 1: "));
+    }
+}
