@@ -1,5 +1,24 @@
 //! From a user's file to rows a network can learn from: table → encoded, standardised data set; the transforms are kept.
 
+mod batches;
+mod cells;
+mod csv;
 mod dataset;
+mod encode;
+mod fit;
+mod idx;
+mod npy;
+mod parquet;
+mod scale;
+mod schema;
+mod split;
+mod table;
 
+pub use batches::Batches;
 pub use dataset::{Dataset, Values};
+pub use encode::{Encoded, Encoder};
+pub use fit::{EncodeOptions, Fitted, Task};
+pub use scale::Scale;
+pub use schema::{Feature, FeatureKind, Inputs, LabelKind, Missing, Target, TargetKind};
+pub use split::{Split, folds, split};
+pub use table::{Column, Images, ReadOptions, Table};

@@ -1,0 +1,246 @@
+//! What was learnt from the training rows about turning a table into numbers, and the turning itself.
+//!
+//! A number column becomes (x − mean)/std, a text column one 0/1 number per category, images (x − mean)/std with one
+//! mean and one std for all pixels. An [`Encoder`] goes into the model file; it holds no training row.
+
+use super::cells::{few, kept, label, number, size_text, whole};
+use super::scale::Scale;
+use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
+use super::table::{Column, ReadOptions, Table, show};
+use super::{Dataset, Values};
+use crate::error::{Error, Result};
+use crate::nn::Shape;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Turns tables like the training table into data sets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Encoder {
+    /// The inputs.
+    pub inputs: Inputs,
+    /// The target.
+    pub target: Target,
+    /// What to do with missing values.
+    pub missing: Missing,
+    /// Columns of the training table that are not used, and so no surprise in another table.
+    pub unused: Vec<String>,
+}
+
+/// An encoded table.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// The numbers.
+    pub data: Dataset,
+    /// Which rows of the table they are.
+    pub kept_rows: Vec<usize>,
+    /// What a user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Encoder {
+    /// Shape of a row's encoded inputs.
+    pub fn input_shape(&self) -> Shape {
+        match &self.inputs {
+            Inputs::Columns(features) => Shape::Flat(features.iter().map(|f| f.kind.width()).sum()),
+            Inputs::Images { channels, height, width, .. } => {
+                Shape::Image { channels: *channels, height: *height, width: *width }
+            }
+        }
+    }
+
+    /// How the target is encoded.
+    pub fn target_kind(&self) -> &TargetKind {
+        &self.target.kind
+    }
+
+    /// Names of the classes; empty unless the target is a class.
+    pub fn class_names(&self) -> &[String] {
+        match &self.target.kind {
+            TargetKind::Class { names, .. } => names,
+            _ => &[],
+        }
+    }
+
+    /// Names of the encoded inputs of a table: `age`, `colour=red` …; empty for images.
+    pub fn feature_names(&self) -> Vec<String> {
+        let Inputs::Columns(features) = &self.inputs else { return Vec::new() };
+        let names = |f: &Feature| match &f.kind {
+            FeatureKind::OneHot { categories } => categories.iter().map(|c| format!("{}={c}", f.name)).collect(),
+            _ => vec![f.name.clone()],
+        };
+        features.iter().flat_map(names).collect()
+    }
+
+    /// Mean and standard deviation that take a standardised target back to the user's units; (0, 1) unless it is real.
+    pub fn target_scale(&self) -> (f64, f64) {
+        match &self.target.kind {
+            TargetKind::Real(s) => (s.mean, s.std),
+            _ => (0.0, 1.0),
+        }
+    }
+
+    /// How to read another file so that its columns are of the kinds they were in training.
+    pub fn read_options(&self) -> ReadOptions {
+        let mut options = ReadOptions { optional: true, ..ReadOptions::default() };
+        if let Inputs::Columns(features) = &self.inputs {
+            for f in features {
+                match f.kind {
+                    FeatureKind::Standard(_) => options.numeric.push(f.name.clone()),
+                    FeatureKind::OneHot { .. } => options.text.push(f.name.clone()),
+                    FeatureKind::Bool(_) => {}
+                }
+            }
+            match &self.target.kind {
+                TargetKind::Real(_) | TargetKind::Count => options.numeric.push(self.target.name.clone()),
+                TargetKind::Class { kind: LabelKind::Text, .. } => options.text.push(self.target.name.clone()),
+                TargetKind::Class { .. } => {}
+            }
+        }
+        options
+    }
+
+    /// Checks an encoder that came from a file: scales one can divide by, sizes that fit, names that differ.
+    pub fn check(&self) -> Result<()> {
+        let distinct = |names: &[String]| {
+            let set: std::collections::HashSet<&String> = names.iter().collect();
+            !names.is_empty() && set.len() == names.len()
+        };
+        let inputs = match &self.inputs {
+            Inputs::Columns(features) => {
+                let names: Vec<String> = features.iter().map(|f| f.name.clone()).collect();
+                distinct(&names)
+                    && features.iter().all(|f| match &f.kind {
+                        FeatureKind::Standard(s) | FeatureKind::Bool(s) => s.is_valid(),
+                        FeatureKind::OneHot { categories } => distinct(categories),
+                    })
+            }
+            Inputs::Images { channels, height, width, scale } => {
+                let size = channels.checked_mul(*height).and_then(|n| n.checked_mul(*width));
+                scale.is_valid() && size.is_some_and(|n| n > 0)
+            }
+        };
+        let target = match &self.target.kind {
+            TargetKind::Real(s) => s.is_valid(),
+            TargetKind::Count => true,
+            TargetKind::Class { names, .. } => names.len() > 1 && distinct(names),
+        };
+        if inputs && target {
+            return Ok(());
+        }
+        Err(Error::data("the description of the columns contradicts itself", "fit the model again"))
+    }
+
+    /// Encodes a table, with its targets if they are wanted.
+    pub fn encode(&self, table: &Table, with_target: bool) -> Result<Encoded> {
+        self.check()?;
+        let mut warnings = Vec::new();
+        let used: Vec<(&str, &Column)> = match &self.inputs {
+            Inputs::Columns(features) => {
+                if table.images().is_some() {
+                    let fix = "give a table";
+                    return Err(table.locate(Error::data("these are images and the model was trained on a table", fix)));
+                }
+                let found = features.iter().map(|f| table.column(&f.name).map(|c| (f.name.as_str(), c)));
+                found.collect::<Result<_>>()?
+            }
+            Inputs::Images { .. } => Vec::new(),
+        };
+        let target = if with_target { Some(table.column(&self.target.name)?) } else { None };
+        let known = |name: &str| {
+            name == self.target.name || used.iter().any(|(n, _)| *n == name) || self.unused.iter().any(|n| n == name)
+        };
+        let extra: Vec<String> = table.column_names().filter(|n| !known(n)).map(|n| format!("'{}'", show(n))).collect();
+        if !extra.is_empty() {
+            let (shown, more) = (extra[..extra.len().min(5)].join(", "), if extra.len() > 5 { ", …" } else { "" });
+            warnings.push(format!("columns that the model does not know are ignored: {shown}{more}"));
+        }
+        let wanted = target.map(|c| (self.target.name.as_str(), c));
+        let kept_rows = kept(table, &used, wanted, self.missing, &mut warnings)?;
+        if kept_rows.is_empty() {
+            return Err(table.locate(Error::data("no row is complete", "fill in the missing values")));
+        }
+        let y = match target {
+            Some(column) => self.encode_target(table, column, &kept_rows)?,
+            None => Vec::new(),
+        };
+        let x = match &self.inputs {
+            Inputs::Columns(features) => Values::F64(self.encode_columns(table, features, &used, &kept_rows)?.into()),
+            Inputs::Images { scale, .. } => self.encode_images(table, scale, &kept_rows)?,
+        };
+        let data = Dataset::new(x, self.input_shape(), y, usize::from(with_target));
+        Ok(Encoded { data, kept_rows, warnings })
+    }
+
+    fn encode_images(&self, table: &Table, scale: &Scale, rows: &[usize]) -> Result<Values> {
+        let shape = self.input_shape();
+        let wrong = |what: String| {
+            let fix = format!("the model was trained on images of {}", size_text(shape));
+            Err(table.locate(Error::data(what, fix)))
+        };
+        let Some(images) = table.images() else { return wrong("this is a table".to_owned()) };
+        if images.shape != shape {
+            return wrong(format!("the images are {}", size_text(images.shape)));
+        }
+        let (mean, factor, n) = (scale.mean as f32, (1.0 / scale.std) as f32, shape.len());
+        let pixels = rows.iter().flat_map(|r| &images.pixels[r * n..(r + 1) * n]);
+        Ok(Values::F32(pixels.map(|p| (p - mean) * factor).collect()))
+    }
+
+    fn encode_columns(
+        &self,
+        table: &Table,
+        features: &[Feature],
+        columns: &[(&str, &Column)],
+        rows: &[usize],
+    ) -> Result<Vec<f64>> {
+        let width = self.input_shape().len();
+        let mut x = vec![0.0; rows.len() * width];
+        let mut at = 0;
+        for (feature, (name, column)) in features.iter().zip(columns) {
+            match &feature.kind {
+                FeatureKind::Standard(scale) | FeatureKind::Bool(scale) => {
+                    let is_bool = matches!(feature.kind, FeatureKind::Bool(_));
+                    for (i, &row) in rows.iter().enumerate() {
+                        let value = number(column, row, is_bool).map_err(|e| e.at(table.place(row, name)))?;
+                        x[i * width + at] = if value.is_nan() { 0.0 } else { scale.apply(value) };
+                    }
+                }
+                FeatureKind::OneHot { categories } => {
+                    let index: HashMap<&str, usize> = categories.iter().map(String::as_str).zip(0..).collect();
+                    for (i, &row) in rows.iter().enumerate() {
+                        let text = column.text(row).unwrap_or_else(|| MISSING.to_owned());
+                        let Some(category) = index.get(text.as_str()) else {
+                            let what = format!("the category '{}' was not seen in training", show(&text));
+                            let error = Error::data(what, format!("the known ones are {}", few(categories)));
+                            return Err(error.at(table.place(row, name)));
+                        };
+                        x[i * width + at + category] = 1.0;
+                    }
+                }
+            }
+            at += feature.kind.width();
+        }
+        Ok(x)
+    }
+
+    fn encode_target(&self, table: &Table, column: &Column, rows: &[usize]) -> Result<Vec<f64>> {
+        let class = match &self.target.kind {
+            TargetKind::Class { names, kind } => {
+                Some((names, *kind, names.iter().map(String::as_str).zip(0..).collect::<HashMap<&str, u32>>()))
+            }
+            _ => None,
+        };
+        let value = |row: usize| match (&self.target.kind, &class) {
+            (TargetKind::Real(scale), _) => number(column, row, false).map(|v| scale.apply(v)),
+            (_, Some((names, kind, index))) => {
+                let label = label(column, row, *kind);
+                index.get(label.as_str()).map(|c| f64::from(*c)).ok_or_else(|| {
+                    let what = format!("the class '{}' was not seen in training", show(&label));
+                    Error::data(what, format!("the known ones are {}", few(names)))
+                })
+            }
+            _ => number(column, row, false).and_then(whole),
+        };
+        rows.iter().map(|&row| value(row).map_err(|e| e.at(table.place(row, &self.target.name)))).collect()
+    }
+}

@@ -1,0 +1,270 @@
+//! Parquet: flat columns of numbers, text and yes/no, column by column.
+
+use super::table::{Column, Table, one_line, show};
+use crate::error::{Error, Result};
+use ::parquet::basic::{ConvertedType, LogicalType};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use ::parquet::data_type::{ByteArray, DataType};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::schema::types::ColumnDescriptor;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Rows asked for at a time.
+const CHUNK: usize = 65_536;
+
+pub(super) fn read(path: &Path) -> Result<Table> {
+    let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+    // The decoder of the `parquet` crate is not free of panics on damaged pages.
+    catch_unwind(AssertUnwindSafe(|| table(file))).unwrap_or_else(|_| Err(damaged("its pages contradict its header")))
+}
+
+fn damaged(error: impl std::fmt::Display) -> Error {
+    Error::data(format!("the Parquet file is damaged ({})", one_line(error)), "write it again")
+}
+
+fn table(file: File) -> Result<Table> {
+    let reader = SerializedFileReader::new(file).map_err(damaged)?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    for descriptor in schema.columns() {
+        let top = descriptor.path().parts().first().map_or("", String::as_str);
+        supported(descriptor).map_err(|e| e.in_column(&show(top)))?;
+    }
+    let mut columns: Vec<Column> = Vec::new();
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group).map_err(damaged)?;
+        for (i, descriptor) in schema.columns().iter().enumerate() {
+            let values = group.get_column_reader(i).map_err(damaged)?;
+            let part = column(values, descriptor).map_err(|e| e.in_column(&show(descriptor.name())))?;
+            match columns.get_mut(i) {
+                None => columns.push(part),
+                Some(whole) => append(whole, part),
+            }
+        }
+    }
+    let names = schema.columns().iter().map(|d| d.name().to_owned());
+    if columns.is_empty() {
+        return Err(Error::data("the file has no rows", "add rows of data"));
+    }
+    Table::from_columns(names.zip(columns).collect())
+}
+
+/// Dates and nested values are refused by name.
+fn supported(descriptor: &ColumnDescriptor) -> Result<()> {
+    if descriptor.path().parts().len() != 1 || descriptor.max_rep_level() > 0 {
+        return Err(Error::data("the column holds lists or records", "flatten it, or leave it out of the file"));
+    }
+    let date = matches!(
+        descriptor.logical_type_ref(),
+        Some(LogicalType::Date | LogicalType::Time(_) | LogicalType::Timestamp(_))
+    ) || matches!(
+        descriptor.converted_type(),
+        ConvertedType::DATE
+            | ConvertedType::TIME_MILLIS
+            | ConvertedType::TIME_MICROS
+            | ConvertedType::TIMESTAMP_MILLIS
+            | ConvertedType::TIMESTAMP_MICROS
+            | ConvertedType::INTERVAL
+    ) || descriptor.physical_type() == ::parquet::basic::Type::INT96;
+    if date {
+        let fix = "turn it into numbers (days since a date, hour of the day), or leave it out of the file";
+        return Err(Error::data("the column holds dates or times", fix));
+    }
+    let bytes = descriptor.physical_type() == ::parquet::basic::Type::FIXED_LEN_BYTE_ARRAY
+        || (descriptor.physical_type() == ::parquet::basic::Type::BYTE_ARRAY && decimal(descriptor));
+    if bytes {
+        return Err(Error::data("the column holds raw bytes", "write it as numbers (float64) or as text"));
+    }
+    Ok(())
+}
+
+fn decimal(descriptor: &ColumnDescriptor) -> bool {
+    matches!(descriptor.logical_type_ref(), Some(LogicalType::Decimal(_)))
+        || descriptor.converted_type() == ConvertedType::DECIMAL
+}
+
+fn unsigned(descriptor: &ColumnDescriptor) -> bool {
+    matches!(descriptor.logical_type_ref(), Some(LogicalType::Integer(int)) if !int.is_signed)
+        || matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64)
+}
+
+fn column(reader: ColumnReader, descriptor: &ColumnDescriptor) -> Result<Column> {
+    let unit = if decimal(descriptor) { 10f64.powi(-descriptor.type_scale()) } else { 1.0 };
+    let unsigned = unsigned(descriptor);
+    let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
+    let level = descriptor.max_def_level();
+    Ok(match reader {
+        ColumnReader::BoolColumnReader(r) => Column::Bool(values(r, level, |v| *v)?),
+        ColumnReader::Int32ColumnReader(r) => {
+            let read = |v: &i32| if unsigned { f64::from(*v as u32) } else { f64::from(*v) * unit };
+            Column::Number(values(r, level, read)?.into_iter().map(number).collect())
+        }
+        ColumnReader::Int64ColumnReader(r) => {
+            let read = |v: &i64| if unsigned { *v as u64 as f64 } else { *v as f64 * unit };
+            Column::Number(values(r, level, read)?.into_iter().map(number).collect())
+        }
+        ColumnReader::FloatColumnReader(r) => {
+            Column::Number(values(r, level, |v| f64::from(*v))?.into_iter().map(number).collect())
+        }
+        ColumnReader::DoubleColumnReader(r) => {
+            Column::Number(values(r, level, |v| *v)?.into_iter().map(number).collect())
+        }
+        ColumnReader::ByteArrayColumnReader(r) => {
+            let texts = values(r, level, |v: &ByteArray| v.as_utf8().map(str::to_owned).ok())?;
+            let mut column = Vec::with_capacity(texts.len());
+            for (row, text) in texts.into_iter().enumerate() {
+                column.push(match text {
+                    Some(None) => {
+                        let what = "the text is not UTF-8";
+                        return Err(Error::data(what, "write the column as UTF-8 text").on_line(row as u64 + 1));
+                    }
+                    Some(text) => text,
+                    None => None,
+                });
+            }
+            Column::Text(column)
+        }
+        _ => return Err(Error::data("the column holds raw bytes", "write it as numbers (float64) or as text")),
+    })
+}
+
+/// All values of a column chunk; none where the definition level says null.
+fn values<T: DataType, V>(
+    mut reader: ColumnReaderImpl<T>,
+    max_level: i16,
+    convert: impl Fn(&T::T) -> V,
+) -> Result<Vec<Option<V>>> {
+    let mut out = Vec::new();
+    let (mut levels, mut chunk) = (Vec::new(), Vec::new());
+    loop {
+        levels.clear();
+        chunk.clear();
+        let wanted = (max_level > 0).then_some(&mut levels);
+        let (records, _, _) =
+            reader.read_records(CHUNK, wanted, None, &mut chunk).map_err(|e: ParquetError| damaged(e))?;
+        if records == 0 {
+            return Ok(out);
+        }
+        if max_level == 0 {
+            out.extend(chunk.iter().map(|v| Some(convert(v))));
+            continue;
+        }
+        let mut present = chunk.iter();
+        for level in &levels {
+            out.push(if *level == max_level { present.next().map(&convert) } else { None });
+        }
+    }
+}
+
+fn append(whole: &mut Column, part: Column) {
+    match (whole, part) {
+        (Column::Number(a), Column::Number(b)) => a.extend(b),
+        (Column::Text(a), Column::Text(b)) => a.extend(b),
+        (Column::Bool(a), Column::Bool(b)) => a.extend(b),
+        _ => {} // one descriptor gives one kind of column
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::ReadOptions;
+    use ::parquet::data_type::{BoolType, ByteArrayType, DoubleType, Int32Type, Int64Type};
+    use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+    use ::parquet::schema::parser::parse_message_type;
+    use std::sync::Arc;
+
+    type Group<'a> = SerializedRowGroupWriter<'a, File>;
+
+    fn put<T: DataType>(group: &mut Group<'_>, values: &[T::T], levels: Option<&[i16]>) {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<T>().write_batch(values, levels, None).unwrap();
+        column.close().unwrap();
+    }
+
+    fn written(schema: &str, groups: usize, fill: impl Fn(&mut Group<'_>)) -> (tempfile::TempDir, Result<Table>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let mut writer = SerializedFileWriter::new(File::create(&path).unwrap(), schema, Default::default()).unwrap();
+        for _ in 0..groups {
+            let mut group = writer.next_row_group().unwrap();
+            fill(&mut group);
+            group.close().unwrap();
+        }
+        writer.close().unwrap();
+        let table = Table::read(&path, &ReadOptions::default());
+        (folder, table)
+    }
+
+    fn message(schema: &str, groups: usize, fill: impl Fn(&mut Group<'_>)) -> String {
+        let (folder, table) = written(schema, groups, fill);
+        table.unwrap_err().to_string().replace(&format!("{}/", folder.path().display()), "")
+    }
+
+    #[test]
+    fn flat_columns_of_two_row_groups() {
+        let schema =
+            "message t { OPTIONAL DOUBLE x; REQUIRED INT32 n; OPTIONAL BYTE_ARRAY s (UTF8); REQUIRED BOOLEAN b;
+            REQUIRED INT64 d (DECIMAL(9,2)); REQUIRED INT32 u (UINT_32); }";
+        let (_folder, table) = written(schema, 2, |g| {
+            put::<DoubleType>(g, &[1.5], Some(&[1, 0]));
+            put::<Int32Type>(g, &[1, -2], None);
+            put::<ByteArrayType>(g, &["é".into()], Some(&[0, 1]));
+            put::<BoolType>(g, &[true, false], None);
+            put::<Int64Type>(g, &[125, 250], None);
+            put::<Int32Type>(g, &[-1, 1], None);
+        });
+        let t = table.unwrap();
+        assert_eq!(t.rows(), 4);
+        assert_eq!(t.column("x").unwrap().text(2), Some("1.5".into()));
+        assert!(t.column("x").unwrap().is_missing(3));
+        assert_eq!(t.column("n").unwrap(), &Column::Number(vec![1.0, -2.0, 1.0, -2.0]));
+        assert_eq!(t.column("s").unwrap(), &Column::Text(vec![None, Some("é".into()), None, Some("é".into())]));
+        assert_eq!(t.column("b").unwrap(), &Column::Bool(vec![Some(true), Some(false), Some(true), Some(false)]));
+        assert_eq!(t.column("d").unwrap(), &Column::Number(vec![1.25, 2.5, 1.25, 2.5]));
+        assert_eq!(t.column("u").unwrap(), &Column::Number(vec![4294967295.0, 1.0, 4294967295.0, 1.0]));
+    }
+
+    #[test]
+    fn what_cannot_be_a_column_gets_one_sentence() {
+        let date = "message t { REQUIRED INT32 day (DATE); }";
+        assert_eq!(
+            message(date, 1, |g| put::<Int32Type>(g, &[1], None)),
+            "t.parquet, column 'day': the column holds dates or times; turn it into numbers (days since a date, hour of the day), or leave it out of the file"
+        );
+        let nested = "message t { REQUIRED GROUP place { REQUIRED DOUBLE x; } }";
+        assert_eq!(
+            message(nested, 1, |g| put::<DoubleType>(g, &[1.0], None)),
+            "t.parquet, column 'place': the column holds lists or records; flatten it, or leave it out of the file"
+        );
+        let text = "message t { REQUIRED BYTE_ARRAY s; }";
+        assert_eq!(
+            message(text, 1, |g| put::<ByteArrayType>(g, &[vec![255u8].into()], None)),
+            "t.parquet, line 1, column 's': the text is not UTF-8; write the column as UTF-8 text"
+        );
+        let number = "message t { REQUIRED DOUBLE x; }";
+        assert_eq!(
+            message(number, 1, |g| put::<DoubleType>(g, &[1.0, f64::NEG_INFINITY], None)),
+            "t.parquet, line 2, column 'x': -inf is not finite; correct the cell, or leave it empty if the value is missing"
+        );
+        assert_eq!(message(number, 0, |_| ()), "t.parquet: the file has no rows; add rows of data");
+        let raw = "message t { REQUIRED FIXED_LEN_BYTE_ARRAY(4) s; }";
+        assert_eq!(
+            message(raw, 0, |_| ()),
+            "t.parquet, column 's': the column holds raw bytes; write it as numbers (float64) or as text"
+        );
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        std::fs::write(&path, b"PAR1 and nothing more").unwrap();
+        let text = Table::read(&path, &ReadOptions::default()).unwrap_err().to_string();
+        assert!(text.contains("t.parquet: the Parquet file is damaged ("), "{text}");
+        assert!(text.ends_with("); write it again"), "{text}");
+    }
+}

@@ -1,0 +1,111 @@
+//! How each column of the training table is encoded: what the model file keeps of it.
+
+use super::scale::Scale;
+use serde::{Deserialize, Serialize};
+
+/// The category of a missing text under [`Missing::Mean`].
+pub(super) const MISSING: &str = "(missing)";
+
+/// What to do with missing values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// Refuse them, naming the first.
+    #[default]
+    Error,
+    /// Put the training mean in place of a number; a missing text is a category of its own.
+    Mean,
+    /// Leave their rows out.
+    Drop,
+}
+
+/// How the inputs of a row are encoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inputs {
+    /// Columns of a table, in the order in which they are laid out.
+    Columns(Vec<Feature>),
+    /// Images.
+    Images {
+        /// Channels.
+        channels: usize,
+        /// Rows of pixels.
+        height: usize,
+        /// Columns of pixels.
+        width: usize,
+        /// Of all pixels.
+        scale: Scale,
+    },
+}
+
+/// A column that serves as input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Feature {
+    /// Name of the column.
+    pub name: String,
+    /// How it is encoded.
+    pub kind: FeatureKind,
+}
+
+/// How a column is encoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeatureKind {
+    /// A number, standardised.
+    Standard(Scale),
+    /// Yes or no as 1 or 0, standardised.
+    Bool(Scale),
+    /// Text: one 0/1 number per category.
+    OneHot {
+        /// The categories, sorted.
+        categories: Vec<String>,
+    },
+}
+
+/// What is to be predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Name of the column.
+    pub name: String,
+    /// How it is encoded.
+    pub kind: TargetKind,
+}
+
+/// How a target is encoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A number, standardised.
+    Real(Scale),
+    /// A count 0, 1, 2 …, as it is.
+    Count,
+    /// A class, by its number.
+    Class {
+        /// Names of the classes: numbers in their order, text by letters, false before true.
+        names: Vec<String>,
+        /// What the labels were.
+        kind: LabelKind,
+    },
+}
+
+/// What class labels are in the user's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelKind {
+    /// Numbers.
+    Number,
+    /// Text.
+    Text,
+    /// Yes or no.
+    Bool,
+}
+
+impl FeatureKind {
+    /// How many numbers it becomes.
+    pub fn width(&self) -> usize {
+        match self {
+            FeatureKind::OneHot { categories } => categories.len(),
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! A table as it stands in a user's file: named columns of raw values, or a block of images with their labels.
+
+use super::{csv, idx, npy, parquet};
+use crate::error::{Error, Place, Result, suggest};
+use crate::nn::Shape;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// The values of one column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Column {
+    /// Finite numbers; NaN where a value is missing.
+    Number(Vec<f64>),
+    /// Text.
+    Text(Vec<Option<String>>),
+    /// Yes or no.
+    Bool(Vec<Option<bool>>),
+}
+
+impl Column {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Number(v) => v.len(),
+            Column::Text(v) => v.len(),
+            Column::Bool(v) => v.len(),
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the value of a row is missing.
+    pub fn is_missing(&self, row: usize) -> bool {
+        match self {
+            Column::Number(v) => v[row].is_nan(),
+            Column::Text(v) => v[row].is_none(),
+            Column::Bool(v) => v[row].is_none(),
+        }
+    }
+
+    /// The value of a row as text, so that 3.0 is "3"; none where it is missing.
+    pub fn text(&self, row: usize) -> Option<String> {
+        match self {
+            Column::Number(v) => (!v[row].is_nan()).then(|| number_text(v[row])),
+            Column::Text(v) => v[row].clone(),
+            Column::Bool(v) => v[row].map(|b| b.to_string()),
+        }
+    }
+
+    fn select(&self, rows: &[usize]) -> Column {
+        match self {
+            Column::Number(v) => Column::Number(rows.iter().map(|&r| v[r]).collect()),
+            Column::Text(v) => Column::Text(rows.iter().map(|&r| v[r].clone()).collect()),
+            Column::Bool(v) => Column::Bool(rows.iter().map(|&r| v[r]).collect()),
+        }
+    }
+}
+
+/// A block of images, one per row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Images {
+    /// Shape of one image: always [`Shape::Image`].
+    pub shape: Shape,
+    /// `rows × shape.len()` brightnesses; bytes become 0 to 1, other numbers stay as they are.
+    pub pixels: Vec<f32>,
+}
+
+/// How to read a file.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// File of the labels of IDX images; otherwise the one beside it is found by its name.
+    pub labels: Option<PathBuf>,
+    /// Columns that must hold numbers: text in them is an error.
+    pub numeric: Vec<String>,
+    /// Columns to take as text, whatever is in them.
+    pub text: Vec<String>,
+    /// Whether `numeric` and `text` may name columns that the file does not have.
+    pub optional: bool,
+}
+
+/// Named columns, or images, with the place in the file where each row stands.
+#[derive(Debug, Clone)]
+pub struct Table {
+    names: Vec<String>,
+    columns: Vec<Column>,
+    images: Option<Images>,
+    rows: usize,
+    source: Option<PathBuf>,
+    lines: Option<Vec<u64>>,
+}
+
+impl Table {
+    /// Reads CSV, Parquet, NPY, NPZ or IDX; what a file is, its first bytes tell.
+    ///
+    /// Also compressed with gzip: CSV and IDX.
+    pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
+        let io = |e| Error::io("read", path, e);
+        let file = File::open(path).map_err(io)?;
+        let size = file.metadata().map_err(io)?.len();
+        let mut reader = BufReader::new(file);
+        let start = first_bytes(&mut reader, 8).map_err(io)?;
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_lowercase();
+        let whole = std::io::Cursor::new(start.clone()).chain(reader);
+        let table = match &start[..] {
+            [] => Err(Error::data("the file is empty", "give a file with a header line and rows")),
+            [b'P', b'A', b'R', b'1', ..] => parquet::read(path),
+            [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => npy::read_npy(&all(whole, path)?),
+            [b'P', b'K', 3, 4, ..] => npy::read_npz(&all(whole, path)?),
+            [0x1f, 0x8b, ..] => {
+                let mut inner = flate2::read::MultiGzDecoder::new(whole);
+                let start = first_bytes(&mut inner, 4).map_err(io)?;
+                let whole = std::io::Cursor::new(start.clone()).chain(inner);
+                match &start[..] {
+                    [0, 0, 8, ..] => idx::read(whole, None, path, options),
+                    [] => Err(Error::data("the file is empty", "give a file with a header line and rows")),
+                    _ => csv::read(&all(whole, path)?, options),
+                }
+            }
+            [0, 0, _, _, ..] => idx::read(whole, Some(size), path, options),
+            _ => match extension.as_str() {
+                "parquet" | "npy" | "npz" => Err(Error::data(
+                    format!("this is not a {} file, or its first bytes are damaged", extension.to_uppercase()),
+                    "write it again",
+                )),
+                _ => csv::read(&all(whole, path)?, options),
+            },
+        };
+        let mut table = table.and_then(|t| t.declared(options)).map_err(|e| e.in_file(path))?;
+        if table.rows == 0 {
+            return Err(Error::data("the file has no rows", "add rows of data").in_file(path));
+        }
+        table.source = Some(path.to_owned());
+        Ok(table)
+    }
+
+    /// A table from values in memory.
+    pub fn from_columns(columns: Vec<(String, Column)>) -> Result<Table> {
+        let rows = columns.first().map_or(0, |(_, c)| c.len());
+        let mut seen = HashSet::new();
+        for (name, column) in &columns {
+            if !seen.insert(name.as_str()) {
+                return Err(Error::data("two columns have this name", "rename one of them").in_column(&show(name)));
+            }
+            if column.len() != rows {
+                let what = format!("it has {} rows and column '{}' has {rows}", column.len(), show(&columns[0].0));
+                return Err(Error::data(what, "give columns of one length").in_column(&show(name)));
+            }
+            if let Column::Number(values) = column
+                && let Some(row) = values.iter().position(|v| v.is_infinite())
+            {
+                return Err(not_finite(&values[row].to_string()).on_line(row as u64 + 1).in_column(&show(name)));
+            }
+        }
+        let (names, columns) = columns.into_iter().unzip();
+        Ok(Table { names, columns, images: None, rows, source: None, lines: None })
+    }
+
+    /// A table of images, with a label column where there are labels.
+    pub fn from_images(images: Images, label: Option<(String, Column)>) -> Result<Table> {
+        let size = images.shape.len();
+        if size == 0 || !matches!(images.shape, Shape::Image { .. }) || !images.pixels.len().is_multiple_of(size) {
+            return Err(Error::data(
+                "the images have no pixels, or pieces of them are missing",
+                "write the file again",
+            ));
+        }
+        if let Some(at) = images.pixels.iter().position(|p| !p.is_finite()) {
+            return Err(not_finite("a pixel").on_line((at / size) as u64 + 1));
+        }
+        let rows = images.pixels.len() / size;
+        let mut table = Table::from_columns(label.into_iter().collect())?;
+        if let Some(column) = table.columns.first()
+            && column.len() != rows
+        {
+            let what = format!("there are {rows} images and {} labels", column.len());
+            return Err(Error::data(what, "give the label file that belongs to the images"));
+        }
+        table.rows = rows;
+        table.images = Some(images);
+        Ok(table)
+    }
+
+    /// The same table, its rows standing on these lines of the file.
+    pub(super) fn on_lines(mut self, lines: Vec<u64>) -> Table {
+        self.lines = Some(lines);
+        self
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The file the table was read from.
+    pub fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
+    /// The images, if the rows are images.
+    pub fn images(&self) -> Option<&Images> {
+        self.images.as_ref()
+    }
+
+    /// Names of the columns, in order.
+    pub fn column_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// All columns with their names, in order.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &Column)> {
+        self.column_names().zip(&self.columns)
+    }
+
+    /// The column of this name, if there is one.
+    pub fn get(&self, name: &str) -> Option<&Column> {
+        self.names.iter().position(|n| n == name).map(|i| &self.columns[i])
+    }
+
+    /// The column of this name; the error names the nearest one.
+    pub fn column(&self, name: &str) -> Result<&Column> {
+        self.get(name).ok_or_else(|| {
+            let fix = match (&self.images, self.names.is_empty()) {
+                (Some(_), true) => "the images have no labels: give their file with --labels FILE".to_owned(),
+                (None, true) => "the table has no columns".to_owned(),
+                _ => suggest(&show(name), self.names.iter().map(|n| show(n)).collect::<Vec<_>>().iter().map(|n| &**n)),
+            };
+            self.locate(Error::data(format!("there is no column '{}'", show(name)), fix))
+        })
+    }
+
+    /// Line of the file (or number of the row, from 1) where a row stands.
+    pub fn line(&self, row: usize) -> u64 {
+        self.lines.as_ref().and_then(|l| l.get(row).copied()).unwrap_or(row as u64 + 1)
+    }
+
+    /// File, line and column of a cell, for errors.
+    pub fn place(&self, row: usize, column: &str) -> Place {
+        Place { file: self.source.clone(), line: Some(self.line(row)), column: Some(show(column)) }
+    }
+
+    /// Fills in the file, if the table came from one.
+    pub(super) fn locate(&self, error: Error) -> Error {
+        error.at(Place { file: self.source.clone(), ..Place::default() })
+    }
+
+    /// The rows numbered `rows`, in this order; they keep the lines they came from.
+    ///
+    /// # Panics
+    /// If a row does not exist.
+    pub fn select(&self, rows: &[usize]) -> Table {
+        Table {
+            names: self.names.clone(),
+            columns: self.columns.iter().map(|c| c.select(rows)).collect(),
+            images: self.images.as_ref().map(|images| {
+                let size = images.shape.len();
+                let pixels = rows.iter().flat_map(|&r| &images.pixels[r * size..(r + 1) * size]).copied().collect();
+                Images { shape: images.shape, pixels }
+            }),
+            rows: rows.len(),
+            source: self.source.clone(),
+            lines: Some(rows.iter().map(|&r| self.line(r)).collect()),
+        }
+    }
+
+    /// Turns columns into what the options declare them to be.
+    fn declared(mut self, options: &ReadOptions) -> Result<Table> {
+        for name in options.text.iter().chain(&options.numeric) {
+            if !options.optional {
+                self.column(name)?;
+            }
+        }
+        for i in 0..self.names.len() {
+            let name = &self.names[i];
+            if options.text.contains(name) && !matches!(self.columns[i], Column::Text(_)) {
+                let column = &self.columns[i];
+                self.columns[i] = Column::Text((0..column.len()).map(|r| column.text(r)).collect());
+            } else if options.numeric.contains(name) {
+                let column = &self.columns[i];
+                let numbers: Result<Vec<f64>> = (0..column.len())
+                    .map(|r| match column {
+                        Column::Number(v) => Ok(v[r]),
+                        _ => column.text(r).map_or(Ok(f64::NAN), |cell| {
+                            let number = cell.trim().parse().ok().filter(|v: &f64| v.is_finite());
+                            number.ok_or_else(|| text_among_numbers(&cell).at(self.place(r, name)))
+                        }),
+                    })
+                    .collect();
+                self.columns[i] = Column::Number(numbers?);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Up to `n` bytes from the start of a stream.
+fn first_bytes(reader: &mut impl Read, n: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(n).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn all(mut reader: impl Read, path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
+    Ok(bytes)
+}
+
+/// A number as people write it: 3.0 is "3".
+pub(super) fn number_text(value: f64) -> String {
+    (value + 0.0).to_string() // −0 + 0 = 0
+}
+
+/// A user's text within a one-line message: control characters escaped, at most 40 characters.
+pub(super) fn show(text: &str) -> String {
+    let mut shown = String::new();
+    for (i, c) in text.chars().enumerate() {
+        if i == 40 {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Another library's words within a one-line message.
+pub(super) fn one_line(error: impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+pub(super) fn text_among_numbers(cell: &str) -> Error {
+    Error::data(
+        format!("text '{}' in a numeric column", show(cell)),
+        "correct the cell, or declare the column as text with --text COLUMN",
+    )
+}
+
+pub(super) fn not_finite(cell: &str) -> Error {
+    Error::data(format!("{} is not finite", show(cell)), "correct the cell, or leave it empty if the value is missing")
+}
