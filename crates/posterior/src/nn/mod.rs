@@ -1,13 +1,24 @@
 //! f_w(x): networks made of layers over one flat parameter vector.
 
 pub(crate) mod activation;
+mod conv;
 mod dense;
+mod dropout;
+mod im2col;
 mod layer;
 mod layout;
 mod network;
+mod pool;
+mod residual;
+mod spec;
 
 pub use activation::{ACTIVATIONS, Activation, ActivationLayer};
+pub use conv::Conv;
 pub use dense::Dense;
+pub use dropout::Dropout;
 pub use layer::{Layer, LayerOps, LayerSpace, Mode, Pass, Shape};
 pub use layout::{Block, BlockSpec, Layout, Role};
 pub use network::{AnyNetwork, Network, Sequential, Workspace, initialise};
+pub use pool::{AvgPool, MaxPool};
+pub use residual::Residual;
+pub use spec::{LayerSpec, NETWORKS, NetworkSpec};

@@ -1,0 +1,189 @@
+//! Images to columns and back, so that a convolution is one matrix product.
+//!
+//! col[(c, u, v)][n, i, j] = x[n][c][i·s + u − p][j·s + v − p], 0 outside the image; `col2im` is the transpose of this
+//! linear map. Cost: one copy (one addition) per number of the columns, kh·kw times the image.
+
+use crate::math::Real;
+use crate::simd_fn;
+
+/// Sizes of a convolution: s is the stride, p the padding on every side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Geometry {
+    pub channels: usize,
+    pub height: usize,
+    pub width: usize,
+    pub kernel: (usize, usize),
+    pub stride: usize,
+    pub padding: usize,
+    pub out_height: usize,
+    pub out_width: usize,
+}
+
+impl Geometry {
+    /// Numbers in one image.
+    #[inline(always)]
+    pub fn image(&self) -> usize {
+        self.channels * self.height * self.width
+    }
+
+    /// Rows of the column matrix: how many inputs one output looks at.
+    #[inline(always)]
+    pub fn patch(&self) -> usize {
+        self.channels * self.kernel.0 * self.kernel.1
+    }
+
+    /// Positions of the kernel on one image.
+    #[inline(always)]
+    pub fn area(&self) -> usize {
+        self.out_height * self.out_width
+    }
+
+    /// Those positions j of `count` for which pixel j·s + tap − p lies in 0..size; the range may be empty.
+    #[inline(always)]
+    fn inside(&self, tap: usize, size: usize, count: usize) -> (usize, usize) {
+        let from = self.padding.saturating_sub(tap).div_ceil(self.stride).min(count);
+        let reach = size + self.padding;
+        let to = if reach > tap { ((reach - tap - 1) / self.stride + 1).min(count) } else { 0 };
+        (from, to.max(from))
+    }
+
+    /// The channel and the two taps of row `k` of the column matrix.
+    #[inline(always)]
+    fn tap(&self, k: usize) -> (usize, usize, usize) {
+        let (kh, kw) = self.kernel;
+        (k / (kh * kw), k / kw % kh, k % kw)
+    }
+}
+
+/// A copy without a call: rows of images are short. The last eight (four) overlap those before.
+#[inline(always)]
+fn copy_row<R: Real>(to: &mut [R], from: &[R]) {
+    let n = to.len();
+    let from = &from[..n];
+    if n >= 8 {
+        let (chunks, _) = to.as_chunks_mut::<8>();
+        for (a, b) in chunks.iter_mut().zip(from.as_chunks::<8>().0) {
+            *a = *b;
+        }
+        to[n - 8..].copy_from_slice(&from[n - 8..]);
+    } else if n >= 4 {
+        to[..4].copy_from_slice(&from[..4]);
+        to[n - 4..].copy_from_slice(&from[n - 4..]);
+    } else {
+        for i in 0..n {
+            to[i] = from[i];
+        }
+    }
+}
+
+/// to ← to + from
+#[inline(always)]
+fn add_row<R: Real>(to: &mut [R], from: &[R]) {
+    let (a8, a_rest) = to.as_chunks_mut::<8>();
+    let (b8, b_rest) = from.as_chunks::<8>();
+    for (a, b) in a8.iter_mut().zip(b8) {
+        for i in 0..8 {
+            a[i] += b[i];
+        }
+    }
+    let (a4, a_rest) = a_rest.as_chunks_mut::<4>();
+    let (b4, b_rest) = b_rest.as_chunks::<4>();
+    for (a, b) in a4.iter_mut().zip(b4) {
+        for i in 0..4 {
+            a[i] += b[i];
+        }
+    }
+    for (a, b) in a_rest.iter_mut().zip(b_rest) {
+        *a += *b;
+    }
+}
+
+simd_fn! {
+    /// Columns of `count` images, `patch × (count · area)`.
+    pub(super) fn im2col<R>(g: &Geometry, images: &[R], count: usize, col: &mut [R]) {
+        let (area, plane, image) = (g.area(), g.height * g.width, g.image());
+        let plain = g.stride == 1 && g.padding == 0;
+        for (k, row) in col.chunks_exact_mut(count * area).take(g.patch()).enumerate() {
+            let (c, u, v) = g.tap(k);
+            for (n, to) in row.chunks_exact_mut(area).enumerate() {
+                let from = &images[n * image + c * plane..][..plane];
+                if plain {
+                    for (i, line) in to.chunks_exact_mut(g.out_width).enumerate() {
+                        copy_row(line, &from[(i + u) * g.width + v..][..g.out_width]);
+                    }
+                } else {
+                    gather(g, u, v, from, to);
+                }
+            }
+        }
+    }
+}
+
+simd_fn! {
+    /// The transpose of `im2col`: `images` (overwritten) ← for every pixel the sum of the columns' entries it went to.
+    pub(super) fn col2im<R>(g: &Geometry, col: &[R], count: usize, images: &mut [R]) {
+        let (area, plane, image) = (g.area(), g.height * g.width, g.image());
+        let plain = g.stride == 1 && g.padding == 0;
+        images.fill(R::ZERO);
+        // Images go inside taps: two additions to one pixel are then far apart, and no load waits for a store.
+        for (k, row) in col.chunks_exact(count * area).take(g.patch()).enumerate() {
+            let (c, u, v) = g.tap(k);
+            for (n, from) in row.chunks_exact(area).enumerate() {
+                let to = &mut images[n * image + c * plane..][..plane];
+                if plain {
+                    for (i, line) in from.chunks_exact(g.out_width).enumerate() {
+                        add_row(&mut to[(i + u) * g.width + v..][..g.out_width], line);
+                    }
+                } else {
+                    scatter(g, u, v, from, to);
+                }
+            }
+        }
+    }
+}
+
+/// One channel under one tap, with stride and padding.
+#[inline(always)]
+fn gather<R: Real>(g: &Geometry, u: usize, v: usize, from: &[R], to: &mut [R]) {
+    let (top, bottom) = g.inside(u, g.height, g.out_height);
+    let (left, right) = g.inside(v, g.width, g.out_width);
+    for (i, line) in to.chunks_exact_mut(g.out_width).enumerate() {
+        if i < top || i >= bottom || left == right {
+            line.fill(R::ZERO);
+            continue;
+        }
+        let pixels = &from[(i * g.stride + u - g.padding) * g.width..][..g.width];
+        let start = left * g.stride + v - g.padding;
+        line[..left].fill(R::ZERO);
+        line[right..].fill(R::ZERO);
+        if g.stride == 1 {
+            copy_row(&mut line[left..right], &pixels[start..]);
+        } else {
+            for (j, a) in line[left..right].iter_mut().enumerate() {
+                *a = pixels[start + j * g.stride];
+            }
+        }
+    }
+}
+
+/// The transpose of `gather`, added.
+#[inline(always)]
+fn scatter<R: Real>(g: &Geometry, u: usize, v: usize, from: &[R], to: &mut [R]) {
+    let (top, bottom) = g.inside(u, g.height, g.out_height);
+    let (left, right) = g.inside(v, g.width, g.out_width);
+    if left == right {
+        return;
+    }
+    let start = left * g.stride + v - g.padding;
+    for i in top..bottom {
+        let line = &from[i * g.out_width..][left..right];
+        let pixels = &mut to[(i * g.stride + u - g.padding) * g.width..][..g.width];
+        if g.stride == 1 {
+            add_row(&mut pixels[start..][..line.len()], line);
+        } else {
+            for (j, a) in line.iter().enumerate() {
+                pixels[start + j * g.stride] += *a;
+            }
+        }
+    }
+}
