@@ -50,7 +50,7 @@ fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
 fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
     let s = &model.summary;
     let target = match model.encoder.target_kind() {
-        TargetKind::Real { .. } => "a number".to_owned(),
+        TargetKind::Real(_) => "a number".to_owned(),
         TargetKind::Count => "a count".to_owned(),
         TargetKind::Class { names, .. } => format!("one of {} classes", names.len()),
     };

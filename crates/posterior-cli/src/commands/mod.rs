@@ -36,7 +36,7 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         Some(name) => name.clone(),
         None if table.images().is_some() => "label".to_owned(),
         None => {
-            let names = table.column_names().join(", ");
+            let names = table.column_names().collect::<Vec<_>>().join(", ");
             anyhow::bail!("which column is to be predicted? say it with --target; there are: {names}")
         }
     };

@@ -10,7 +10,7 @@ pub use map::{Map, MaximumLikelihood};
 pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
-pub use train::{EpochRecord, FitSummary};
+pub use train::{EpochRecord, FitSummary, StepPlan};
 
 use crate::error::{Error, Result, suggest};
 use crate::posterior::Posterior;

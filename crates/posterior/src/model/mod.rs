@@ -87,7 +87,7 @@ impl Model {
     /// From standardised targets back to the user's units.
     pub fn target_scale(encoder: &Encoder) -> TargetScale {
         match encoder.target_kind() {
-            TargetKind::Real { mean, std } => TargetScale { targets: vec![(*mean, *std)] },
+            TargetKind::Real(scale) => TargetScale { targets: vec![(scale.mean, scale.std)] },
             _ => TargetScale::default(),
         }
     }

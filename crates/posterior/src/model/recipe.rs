@@ -94,7 +94,7 @@ impl Recipe {
     /// Names and settings checked, network built, for the inputs and targets of an encoder.
     pub fn resolve(&self, encoder: &Encoder) -> Result<Resolved> {
         let (outcome, width) = match encoder.target_kind() {
-            TargetKind::Real { .. } => (Outcome::Real, 1),
+            TargetKind::Real(_) => (Outcome::Real, 1),
             TargetKind::Count => (Outcome::Count, 1),
             TargetKind::Class { names, .. } => (Outcome::Class, names.len()),
         };
@@ -123,7 +123,7 @@ impl Recipe {
         let owner = format!("prior '{}'", prior_entry.name);
         let prior_settings = Settings::resolve(prior_entry.settings, &self.prior.pairs(), &owner)?;
         let layout = full_layout(&*network, &*likelihood);
-        let prior = Prior::new(prior_entry, &prior_settings, &layout, likelihood.noise_prior())?;
+        let prior = Prior::new(prior_entry.name, &prior_settings, &layout, likelihood.noise_prior())?;
         let method = inference::find(self.method.name.as_deref().unwrap_or("mean-field"))?;
         let owner = format!("method '{}'", method.name);
         let method_settings = Settings::resolve(method.settings, &self.method.pairs(), &owner)?;

@@ -1,0 +1,116 @@
+//! Finite-difference gradients of the log joint in f64, for every layer × likelihood × prior of the tables.
+
+use posterior::data::{Dataset, Values};
+use posterior::likelihood::{LIKELIHOODS, Outcome};
+use posterior::model::{Choice, Recipe};
+use posterior::nn::{ACTIVATIONS, Mode, NetworkSpec, Shape};
+use posterior::prior::PRIORS;
+use posterior::problem::{Problem, Rows};
+use posterior::rng::{Key, Stream, fill_normals};
+use posterior_testing::gradient::expect_gradient;
+
+const ROWS: usize = 7;
+/// Central differences with extrapolation are good to about 1e-9 of the value's size here; kinks are avoided by chance.
+const TOLERANCE: f64 = 1e-6;
+
+/// Networks that between them hold every layer there is.
+fn networks() -> Vec<(String, Shape, NetworkSpec)> {
+    let flat = Shape::Flat(3);
+    let image = Shape::Image { channels: 2, height: 6, width: 5 };
+    let mut all: Vec<(String, Shape, NetworkSpec)> = ACTIVATIONS
+        .iter()
+        .map(|(name, a)| ((*name).to_owned(), flat, NetworkSpec::parse("4,3", *a).unwrap()))
+        .collect();
+    let texts = [
+        ("linear", flat, "layers = []"),
+        (
+            "conv and pools",
+            image,
+            r#"layers = [{ kind = "conv", channels = 3, kernel = 3, padding = 1, activation = "tanh" },
+                         { kind = "max-pool", size = 2 }, { kind = "conv", channels = 2, kernel = 2, activation = "silu" },
+                         { kind = "avg-pool", size = 1 }, { kind = "flatten" }, { kind = "dense", units = 4 },
+                         { kind = "activation", activation = "gelu" }]"#,
+        ),
+        (
+            "strides, separate max-pool and average",
+            image,
+            r#"layers = [{ kind = "conv", channels = 2, kernel = 3, stride = 2, padding = 2, activation = "gelu" },
+                         { kind = "max-pool", size = 2 }, { kind = "avg-pool", size = 1 }]"#,
+        ),
+        (
+            "residual and dropout",
+            flat,
+            r#"layers = [{ kind = "dense", units = 4, activation = "tanh" }, { kind = "dropout", rate = 0.3 },
+                         { kind = "residual", layers = [{ kind = "dense", units = 5, activation = "sigmoid" },
+                                                        { kind = "dropout", rate = 0.2 }, { kind = "dense", units = 4 }] }]"#,
+        ),
+    ];
+    for (name, shape, text) in texts {
+        all.push((name.to_owned(), shape, toml::from_str(text).unwrap()));
+    }
+    all
+}
+
+fn problem(shape: Shape, network: NetworkSpec, likelihood: &str, prior: &str) -> Problem {
+    let entry = posterior::likelihood::find(likelihood).unwrap();
+    let width = match likelihood {
+        "bernoulli" => 2,
+        "categorical" => 3,
+        _ => 2, // two targets where there can be more than one
+    };
+    let recipe =
+        Recipe { network, likelihood: Choice::named(likelihood), prior: Choice::named(prior), ..Recipe::default() };
+    let resolved = recipe.resolve_for(shape, entry.outcome, width).unwrap();
+    let targets = resolved.likelihood.targets();
+    let mut x = vec![0.0f64; ROWS * shape.len()];
+    fill_normals(Key::new(11), &mut x);
+    let mut stream = Stream::new(Key::new(12));
+    let y = (0..ROWS * targets)
+        .map(|_| match entry.outcome {
+            Outcome::Real => stream.normal(),
+            Outcome::Count => stream.below(5) as f64,
+            Outcome::Class => stream.below(width as u64) as f64,
+        })
+        .collect();
+    let mut data = Dataset::new(Values::F64(x.into()), shape, y, targets);
+    data.weights = Some((0..ROWS).map(|i| 0.5 + 0.25 * i as f64).collect());
+    resolved.problem(data).unwrap()
+}
+
+fn check(name: &str, problem: &Problem, rows: Rows<'_>) {
+    let mut density = problem.density::<f64>(ROWS);
+    let w: Vec<f64> = {
+        let mut z = vec![0.0f64; problem.dim()];
+        fill_normals(Key::new(13), &mut z);
+        z.iter().map(|v| 0.4 * v).collect()
+    };
+    let mode = Mode::Train(Key::new(14));
+    let f = |w: &[f64]| {
+        let mut g = vec![0.0; w.len()];
+        let value = density.log_joint(w, rows, mode, Some(&mut g));
+        (value, g)
+    };
+    println!("{name}: {} parameters", w.len());
+    expect_gradient(f, &w, TOLERANCE);
+}
+
+#[test]
+fn every_layer_with_every_likelihood() {
+    for (name, shape, network) in networks() {
+        for likelihood in LIKELIHOODS {
+            let problem = problem(shape, network.clone(), likelihood.name, "normal");
+            check(&format!("{name}, {}", likelihood.name), &problem, Rows::All);
+        }
+    }
+}
+
+#[test]
+fn every_prior_with_every_likelihood_on_a_mini_batch() {
+    for prior in PRIORS {
+        for likelihood in LIKELIHOODS {
+            let (_, shape, network) = networks().remove(1);
+            let problem = problem(shape, network, likelihood.name, prior.name);
+            check(&format!("{}, {}", prior.name, likelihood.name), &problem, Rows::Batch(&[5, 0, 3]));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The model file: what is written comes back bit for bit, and damaged or hostile files are errors, never panics.
+
+use posterior::artifact::{from_bytes, load, save, to_bytes};
+use posterior::data::{Column, EncodeOptions, Table};
+use posterior::inference::{METHODS, Silent};
+use posterior::model::{Choice, Model, Recipe};
+use posterior::nn::{Activation, NetworkSpec};
+use posterior::settings::Value;
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::OnceLock;
+
+fn table(rows: usize) -> Table {
+    let number = |f: fn(f64) -> f64| Column::Number((0..rows).map(|i| f(i as f64 * 0.37)).collect());
+    let word = Column::Text((0..rows).map(|i| Some(["red", "green", "blue"][i % 3].to_owned())).collect());
+    let kind = Column::Text((0..rows).map(|i| Some(if i % 2 == 0 { "yes" } else { "no" }.to_owned())).collect());
+    Table::from_columns(vec![
+        ("a".into(), number(f64::sin)),
+        ("colour".into(), word),
+        ("y".into(), number(|v| (1.3 * v).cos() + 1e-17)),
+        ("kind".into(), kind),
+    ])
+    .unwrap()
+}
+
+fn fit(method: &str, target: &str) -> Model {
+    let recipe = Recipe {
+        network: NetworkSpec::parse("8,4", Activation::Silu).unwrap(),
+        method: Choice::named(method).with("epochs", Value::Int(2)),
+        ..Recipe::default()
+    };
+    let options = EncodeOptions { target: target.into(), ..EncodeOptions::default() };
+    Model::fit(&recipe, &table(40), &options, u64::MAX - 5, &mut Silent).unwrap()
+}
+
+#[test]
+fn every_methods_model_comes_back_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    for method in METHODS {
+        for target in ["y", "kind"] {
+            let model = fit(method.name, target);
+            let path = dir.path().join("m.safetensors");
+            save(&model, &path).unwrap();
+            let back = load(&path).unwrap();
+            assert_eq!(back.posterior.tensors(), model.posterior.tensors(), "{}", method.name);
+            assert_eq!((&back.recipe, back.seed, back.rows), (&model.recipe, model.seed, model.rows));
+            assert_eq!(back.summary, model.summary);
+            assert_eq!(to_bytes(&back).unwrap(), to_bytes(&model).unwrap(), "written again, the same bytes");
+            let rows = table(12);
+            let outputs = |m: &Model| m.predict(&m.encoder.encode(&rows, false).unwrap(), 3).outputs(2).to_vec();
+            assert_eq!(outputs(&back), outputs(&model));
+        }
+    }
+}
+
+fn message(bytes: &[u8]) -> String {
+    from_bytes(bytes, Path::new("m.safetensors")).unwrap_err().to_string()
+}
+
+/// The file with its manifest's text changed (and the lengths made right again).
+fn with_manifest(bytes: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
+    let n = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = change(std::str::from_utf8(&bytes[8..8 + n]).unwrap());
+    let mut out = (header.len() as u64).to_le_bytes().to_vec();
+    out.extend(header.as_bytes());
+    out.extend(&bytes[8 + n..]);
+    out
+}
+
+#[test]
+fn each_kind_of_damage_has_its_sentence() {
+    let bytes = to_bytes(&fit("mean-field", "y")).unwrap();
+    assert!(message(b"").contains("the file is empty"));
+    assert!(message(b"x,y\n1,2\n3,4\n5,6\n").contains("not a model file"));
+    assert!(message(&bytes[..bytes.len() / 2]).contains("cut short"));
+    assert!(message(&bytes[..5]).contains("not a model file"));
+    let newer = with_manifest(&bytes, |h| h.replace("\\\"format\\\":1", "\\\"format\\\":9"));
+    assert!(message(&newer).contains("use a newer version of posterior"));
+    let other = with_manifest(&bytes, |h| h.replace("posterior model", "posterior chains"));
+    assert!(message(&other).contains("'posterior chains', not a model"));
+    let wider = with_manifest(&bytes, |h| h.replace("\\\"units\\\":8", "\\\"units\\\":9"));
+    assert!(message(&wider).contains("parameters"));
+    let hostile = with_manifest(&bytes, |h| h.replace("\\\"units\\\":8", "\\\"units\\\":99999999999999999"));
+    assert!(message(&hostile).contains("units"));
+    let mut long = bytes.clone();
+    long[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(!message(&long).is_empty());
+    let mut nan = bytes.clone();
+    let at = nan.len() - 4;
+    nan[at..].copy_from_slice(&f32::NAN.to_le_bytes());
+    assert!(message(&nan).contains("not a finite number"));
+    // Another safetensors file.
+    let foreign = safetensors_without_manifest();
+    assert!(message(&foreign).contains("holds no model of posterior"));
+}
+
+fn safetensors_without_manifest() -> Vec<u8> {
+    let header = r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    let mut out = (header.len() as u64).to_le_bytes().to_vec();
+    out.extend(header.as_bytes());
+    out.extend([0; 4]);
+    out
+}
+
+fn whole() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| to_bytes(&fit("mean-field", "kind")).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Bytes changed, dropped, inserted: an error of one line, or a model that still predicts.
+    #[test]
+    fn damaged_files_never_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..6)) {
+        let mut bytes = whole().to_vec();
+        for (index, byte, kind) in edits {
+            // Half of the edits go into the header, where there is more to break.
+            let span = if byte % 2 == 0 { bytes.len() } else { bytes.len().min(4000) };
+            let i = index.index(span);
+            match kind {
+                0 => bytes[i] = byte,
+                1 => { bytes.remove(i); }
+                _ => bytes.insert(i, byte),
+            }
+        }
+        match from_bytes(&bytes, Path::new("m")) {
+            Ok(model) => {
+                if let Ok(rows) = model.encoder.encode(&table(3), false) {
+                    model.predict(&rows, 2).outputs(0);
+                }
+            }
+            Err(e) => prop_assert!(!e.to_string().contains('\n'), "{e}"),
+        }
+    }
+
+    /// Numbers in the manifest replaced by others.
+    #[test]
+    fn hostile_numbers_never_panic(which in any::<prop::sample::Index>(), value in prop_oneof![
+        Just("0".to_owned()), Just("-1".to_owned()), Just("18446744073709551615".to_owned()), Just("1e308".to_owned()),
+        Just("4294967296".to_owned()), Just("null".to_owned()), any::<u32>().prop_map(|v| v.to_string())]) {
+        let bytes = with_manifest(whole(), |h| {
+            let starts: Vec<usize> = h.char_indices().zip(h.chars().skip(1))
+                .filter(|((_, c), d)| !c.is_ascii_alphanumeric() && *c != '.' && *c != '-' && d.is_ascii_digit())
+                .map(|((i, c), _)| i + c.len_utf8()).collect();
+            let start = starts[which.index(starts.len())];
+            let end = start + h[start..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
+            format!("{}{value}{}", &h[..start], &h[end..])
+        });
+        if let Ok(model) = from_bytes(&bytes, Path::new("m")) {
+            if let Ok(rows) = model.encoder.encode(&table(3), false) {
+                model.predict(&rows, 2).outputs(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The same seed gives the same bits on 1, 2 and 4 threads, for every method, on networks that are split in different ways.
+
+use posterior::data::{Dataset, Values};
+use posterior::inference::{METHODS, Silent};
+use posterior::likelihood::Outcome;
+use posterior::model::{Choice, Recipe};
+use posterior::nn::{Activation, NetworkSpec, Shape};
+use posterior::posterior::Tensor;
+use posterior::predict::{NetworkPredictor, Predictor, TargetScale};
+use posterior::rng::{Key, Stream, fill_normals};
+use posterior::settings::Value;
+use std::sync::Arc;
+
+struct Case {
+    name: &'static str,
+    network: NetworkSpec,
+    shape: Shape,
+    rows: usize,
+    batch: i64,
+    classes: usize,
+    prior: &'static str,
+}
+
+fn cases() -> Vec<Case> {
+    let image = Shape::Image { channels: 1, height: 12, width: 12 };
+    let conv = r#"layers = [{ kind = "conv", channels = 6, kernel = 3, activation = "relu" }, { kind = "max-pool", size = 2 },
+                            { kind = "dropout", rate = 0.2 }, { kind = "dense", units = 64, activation = "relu" }]"#;
+    let parse = |t: &str| NetworkSpec::parse(t, Activation::Tanh).unwrap();
+    vec![
+        // Chunks of a small network are dealt to teams.
+        Case { name: "small", network: parse("30"), shape: Shape::Flat(5), rows: 700, batch: 600, classes: 0, prior: "normal" },
+        // A large one's products use the threads.
+        Case { name: "wide", network: parse("300,300"), shape: Shape::Flat(40), rows: 300, batch: 256, classes: 4, prior: "scale-mixture" },
+        Case { name: "conv", network: toml::from_str(conv).unwrap(), shape: image, rows: 150, batch: 128, classes: 3, prior: "normal" },
+    ]
+}
+
+fn fit(case: &Case, method: &str, threads: usize) -> (Vec<Tensor>, Vec<f32>) {
+    let mut x = vec![0.0f32; case.rows * case.shape.len()];
+    fill_normals(Key::new(1), &mut x);
+    let mut stream = Stream::new(Key::new(2));
+    let y = (0..case.rows)
+        .map(|_| if case.classes == 0 { stream.normal() } else { stream.below(case.classes as u64) as f64 })
+        .collect();
+    let recipe = Recipe {
+        network: case.network.clone(),
+        prior: Choice::named(case.prior),
+        method: Choice::named(method).with("epochs", Value::Int(3)).with("batch_size", Value::Int(case.batch)),
+        ..Recipe::default()
+    };
+    let (outcome, width) = if case.classes == 0 { (Outcome::Real, 1) } else { (Outcome::Class, case.classes) };
+    let resolved = recipe.resolve_for(case.shape, outcome, width).unwrap();
+    let (method, values) = (resolved.method().unwrap(), Values::F32(x.into()));
+    let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
+    let problem = resolved.problem(Dataset::new(values.clone(), case.shape, y, 1)).unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        let fit = method.fit(&problem, Key::new(7), &mut Silent).unwrap();
+        let tensors = fit.posterior.tensors();
+        let posterior: Arc<dyn posterior::posterior::Posterior> = fit.posterior.into();
+        let (key, scale) = (Key::new(7), TargetScale::default());
+        let predictive = NetworkPredictor { network, likelihood, posterior, draws: 3, key, scale }.predict(&values);
+        let outputs = (0..predictive.draws()).flat_map(|s| predictive.outputs(s).to_vec()).collect();
+        (tensors, outputs)
+    })
+}
+
+#[test]
+fn one_two_and_four_threads_agree() {
+    for case in cases() {
+        for method in METHODS {
+            let one = fit(&case, method.name, 1);
+            for threads in [2, 4] {
+                assert!(one == fit(&case, method.name, threads), "{} {} on {threads} threads", case.name, method.name);
+            }
+        }
+    }
+}
