@@ -44,14 +44,15 @@ impl Bernoulli {
 struct LogOdds;
 
 impl<R: Real> Kernel<R> for LogOdds {
+    type Value = R;
     #[inline(always)]
-    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R> {
+    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R, R> {
         // Both classes are the same formula with the sign of f turned.
         let sign = R::ONE - (y + y);
         let turned = sign * f;
-        let value = -turned.softplus::<F>().f64();
-        let value = if sign.abs() == R::ONE { value } else { f64::NEG_INFINITY }; // no such class
-        Point { value, d_f: [-(sign * turned.sigmoid::<F>()), R::ZERO], d_noise: 0.0 }
+        let value = -turned.softplus::<F>();
+        let value = if sign.abs() == R::ONE { value } else { R::of(f64::NEG_INFINITY) }; // no such class
+        Point { value, d_f: [-(sign * turned.sigmoid::<F>()), R::ZERO], d_noise: R::ZERO }
     }
 }
 

@@ -46,11 +46,11 @@ struct Normal<R> {
 }
 
 impl<R: Real> Kernel<R> for Normal<R> {
+    type Value = R;
     #[inline(always)]
-    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R> {
+    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R, R> {
         let residual = y - f;
-        let square = residual.f64() * residual.f64();
-        Point { value: square, d_f: [residual * self.precision, R::ZERO], d_noise: 0.0 }
+        Point { value: residual * residual, d_f: [residual * self.precision, R::ZERO], d_noise: R::ZERO }
     }
 }
 

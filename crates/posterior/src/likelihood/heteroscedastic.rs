@@ -51,16 +51,17 @@ struct NormalOfTwo;
 
 impl<R: Real> Kernel<R> for NormalOfTwo {
     const OUTPUTS: usize = 2;
+    type Value = R;
     #[inline(always)]
-    fn at<const F: bool>(self, [m, s]: [R; 2], y: R) -> Point<R> {
+    fn at<const F: bool>(self, [m, s]: [R; 2], y: R) -> Point<R, R> {
         let std = s.softplus::<F>() + R::of(FLOOR);
         let inverse = R::ONE / std;
         let z = (y - m) * inverse;
         let square = z * z;
         // The floor keeps σ positive and normal. An overflow of z² in f32 would take a residual of 10¹⁵.
-        let value = -(0.5 * square.f64() + std.ln_positive::<F>().f64());
+        let value = -(R::HALF * square + std.ln_positive::<F>());
         let d_s = (square - R::ONE) * inverse * s.sigmoid::<F>();
-        Point { value, d_f: [z * inverse, d_s], d_noise: 0.0 }
+        Point { value, d_f: [z * inverse, d_s], d_noise: R::ZERO }
     }
 }
 

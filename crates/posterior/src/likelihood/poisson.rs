@@ -54,8 +54,9 @@ struct LogRate {
 }
 
 impl<R: Real> Kernel<R> for LogRate {
+    type Value = f64;
     #[inline(always)]
-    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R> {
+    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R, f64> {
         let (f, y) = (f.f64(), y.f64());
         let rate = Real::exp::<F>(Real::min(f, LARGEST));
         let slope = Real::max(y - rate, -self.steepest);

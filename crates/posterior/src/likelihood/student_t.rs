@@ -70,8 +70,9 @@ struct Heavy<R> {
 }
 
 impl<R: Real> Kernel<R> for Heavy<R> {
+    type Value = R;
     #[inline(always)]
-    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R> {
+    fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R, R> {
         let z = (y - f) * self.inverse_std;
         let square = z * z;
         // ln(1 + x), with the digits that 1 + x loses put back.
@@ -79,7 +80,7 @@ impl<R: Real> Kernel<R> for Heavy<R> {
         let u = R::ONE + x;
         let log = u.ln_positive::<F>() - ((u - R::ONE) - x) / u;
         let pull = (self.degrees + R::ONE) / (self.degrees + square);
-        Point { value: log.f64(), d_f: [pull * z * self.inverse_std, R::ZERO], d_noise: (pull * square).f64() }
+        Point { value: log, d_f: [pull * z * self.inverse_std, R::ZERO], d_noise: pull * square }
     }
 }
 

@@ -334,6 +334,22 @@ fn student_with_many_degrees_is_gaussian_and_bernoulli_is_categorical() {
     }
 }
 
+/// With more classes than fit the scratch space of a block, the value alone takes another path.
+#[test]
+fn many_classes() {
+    let case = Case { likelihood: make("categorical", &[], 2500), noise: vec![] };
+    let f: Vec<f64> = (0..5000).map(|i| f64::from(i % 37) * 0.3 - 5.0).collect();
+    let y = [2499.0, 3.0];
+    let want = case.likelihood.log_prob_row(&f[..2500], &y[..1], &[])
+        + 0.5 * case.likelihood.log_prob_row(&f[2500..], &y[1..], &[]);
+    near(case.value(&f, &y, &[], Some(&[1.0, 0.5]), 1.0), want, 1e-10, "value alone");
+    let (value, d_f, _) = case.gradient::<f64>(&f, &y, Some(&[1.0, 0.5]), 1.0);
+    near(value, want, 1e-10, "value with gradient");
+    near(d_f[..2500].iter().sum(), 0.0, 1e-12, "a shift of all outputs changes nothing");
+    near(d_f[2499], 1.0 - case.likelihood.log_prob_row(&f[..2500], &y[..1], &[]).exp(), 1e-12, "1 − p");
+    near(case.gradient::<f32>(&f, &y, Some(&[1.0, 0.5]), 1.0).0, want, 1e-5 * want.abs(), "f32");
+}
+
 /// A network that has run away still gets numbers, in both precisions; outcomes that cannot be have the density 0.
 #[test]
 fn far_out_everything_is_finite_and_impossible_outcomes_are_impossible() {

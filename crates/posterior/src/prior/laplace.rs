@@ -5,10 +5,9 @@
 //! Williams, Neural Computation 1995. One addition per parameter.
 
 use super::special::{HALF_LN_TAU, erf};
-use super::{BlockPrior, BlockPriorOps, PriorEntry, lanes_sum, layer_std};
+use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum, layer_std};
 use crate::math::Real;
 use crate::rng::{Key, Stream};
-use crate::simd_fn;
 use std::f64::consts::{FRAC_2_PI, SQRT_2};
 use std::sync::Arc;
 
@@ -34,19 +33,23 @@ impl Laplace {
     }
 }
 
-simd_fn! {
-    /// Σ |w|; with `grad`, −slope·sign(w) is added.
-    fn sizes<R>(w: &[R], slope: R, grad: Option<&mut [R]>) -> f64 {
-        lanes_sum(w, grad, |w| {
-            let sign = if w == R::ZERO { R::ZERO } else { R::ONE.copysign(w) };
-            (w.abs().f64(), -(slope * sign))
-        })
+/// |w|, and −slope·sign(w).
+#[derive(Clone, Copy)]
+struct Size<R> {
+    slope: R,
+}
+
+impl<R: Real> Term<R> for Size<R> {
+    #[inline(always)]
+    fn at<const F: bool>(self, w: R) -> (R, R) {
+        let sign = if w == R::ZERO { R::ZERO } else { R::ONE.copysign(w) };
+        (w.abs(), -(self.slope * sign))
     }
 }
 
 impl<R: Real> BlockPriorOps<R> for Laplace {
     fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
-        -sizes(w, R::of(scale / self.b), grad) / self.b - w.len() as f64 * (2.0 * self.b).ln()
+        -lanes_sum(Size { slope: R::of(scale / self.b) }, w, grad) / self.b - w.len() as f64 * (2.0 * self.b).ln()
     }
 }
 

@@ -7,12 +7,11 @@
 //! are out of the way for the usual bounds. Its gradient jumps at a and b; it has no variance. Kingma, Salimans & Welling,
 //! NeurIPS 2015; Molchanov et al., ICML 2017. One logarithm and one division per parameter. No closed KL.
 
-use super::{BlockPrior, BlockPriorOps, PriorEntry, lanes_sum};
+use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum};
 use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::rng::{Key, Stream};
 use crate::settings::{Allowed, Default, Setting};
-use crate::simd_fn;
 use std::sync::Arc;
 
 /// The row of the table.
@@ -59,25 +58,38 @@ impl LogUniform {
     }
 }
 
-simd_fn! {
-    /// Σ ln max(|w|, a) + ln max(|w|/b, 1); with `grad`, −scale·d/dw of it is added.
-    fn magnitudes<R>(w: &[R], lower: R, upper: R, scale: R, grad: Option<&mut [R]>) -> f64 {
-        let inverse_upper = R::ONE / upper;
-        lanes_sum(w, grad, |w| {
-            let size = w.abs();
-            let beyond = (size * inverse_upper).max(R::ONE);
-            let value = size.max(lower).ln_positive::<F>() + beyond.ln_positive::<F>();
-            let power = if size > upper { scale + scale } else { scale };
-            let power = if size < lower { R::ZERO } else { power };
-            (value.f64(), -(power / size.max(lower).copysign(w)))
-        })
+/// −ln max(|w|, a) − ln max(|w|/b, 1), and scale·d/dw of it.
+#[derive(Clone, Copy)]
+struct Magnitude<R> {
+    lower: R,
+    upper: R,
+    inverse_upper: R,
+    scale: R,
+}
+
+impl<R: Real> Term<R> for Magnitude<R> {
+    #[inline(always)]
+    fn at<const F: bool>(self, w: R) -> (R, R) {
+        // One logarithm of the product: max(|w|, a) · max(|w|/b, 1).
+        let size = w.abs();
+        let capped = size.max(self.lower);
+        let beyond = (size * self.inverse_upper).max(R::ONE);
+        let power = if size > self.upper { self.scale + self.scale } else { self.scale };
+        let power = if size < self.lower { R::ZERO } else { power };
+        (-(capped * beyond).ln_positive::<F>(), -(power / capped.copysign(w)))
     }
 }
 
 impl<R: Real> BlockPriorOps<R> for LogUniform {
     fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
         let log_z = (2.0 * (2.0 + self.decades())).ln();
-        -magnitudes(w, R::of(self.lower), R::of(self.upper), R::of(scale), grad) - w.len() as f64 * log_z
+        let term = Magnitude {
+            lower: R::of(self.lower),
+            upper: R::of(self.upper),
+            inverse_upper: R::of(1.0 / self.upper),
+            scale: R::of(scale),
+        };
+        lanes_sum(term, w, grad) - w.len() as f64 * log_z
     }
 }
 

@@ -23,6 +23,7 @@ use crate::math::Real;
 use crate::nn::{Layout, Role};
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::simd_fn;
 use rayon::prelude::*;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -270,37 +271,59 @@ fn block_density<R: Real>(ops: &dyn BlockPriorOps<R>, w: &[R], scale: f64, grad:
 /// Numbers that go through together.
 const LANES: usize = 16;
 
-/// Σ value(wᵢ) in lanes of f64; with `grad`, slope(wᵢ) is added to it. To be called from inside a `simd_fn!`.
+/// log p of one parameter up to constants, and what is added to its gradient. A trait and not a closure: a closure may
+/// stay out of line, and is then compiled without AVX2.
+trait Term<R: Real>: Copy {
+    fn at<const F: bool>(self, w: R) -> (R, R);
+}
+
+/// Σ value(wᵢ) in lanes of f64; with `grad`, the slope is added to it.
 #[inline(always)]
-fn lanes_sum<R: Real>(w: &[R], grad: Option<&mut [R]>, one: impl Fn(R) -> (f64, R)) -> f64 {
+fn lanes_body<R: Real, T: Term<R>, const F: bool>(term: T, w: &[R], grad: Option<&mut [R]>) -> f64 {
     let mut sums = [0.0_f64; LANES];
     let (chunks, rest) = w.as_chunks::<LANES>();
     match grad {
         Some(grad) => {
             let (grads, rest_grad) = grad[..w.len()].as_chunks_mut::<LANES>();
             for (w, g) in chunks.iter().zip(grads) {
+                let (mut values, mut slopes) = ([R::ZERO; LANES], [R::ZERO; LANES]);
                 for l in 0..LANES {
-                    let (value, slope) = one(w[l]);
-                    sums[l] += value;
-                    g[l] += slope;
+                    let (value, slope) = term.at::<F>(w[l]);
+                    values[l] = value;
+                    slopes[l] = slope;
+                }
+                for l in 0..LANES {
+                    sums[l] += values[l].f64();
+                    g[l] += slopes[l];
                 }
             }
             for (l, (w, g)) in rest.iter().zip(rest_grad).enumerate() {
-                let (value, slope) = one(*w);
-                sums[l] += value;
+                let (value, slope) = term.at::<F>(*w);
+                sums[l] += value.f64();
                 *g += slope;
             }
         }
         None => {
             for w in chunks {
+                let mut values = [R::ZERO; LANES];
                 for l in 0..LANES {
-                    sums[l] += one(w[l]).0;
+                    values[l] = term.at::<F>(w[l]).0;
+                }
+                for l in 0..LANES {
+                    sums[l] += values[l].f64();
                 }
             }
             for (l, w) in rest.iter().enumerate() {
-                sums[l] += one(*w).0;
+                sums[l] += term.at::<F>(*w).0.f64();
             }
         }
     }
     sums.iter().sum()
+}
+
+simd_fn! {
+    /// [`lanes_body`], compiled for AVX2.
+    fn lanes_sum<R>(term: impl Term<R>, w: &[R], grad: Option<&mut [R]>) -> f64 {
+        lanes_body::<R, _, F>(term, w, grad)
+    }
 }

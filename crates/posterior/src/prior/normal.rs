@@ -4,7 +4,7 @@
 //! Learning for Neural Networks, 1996. One multiply-add or two per parameter.
 
 use super::special::HALF_LN_TAU;
-use super::{BlockPrior, BlockPriorOps, LANES, PriorEntry, lanes_sum, layer_std};
+use super::{BlockPrior, BlockPriorOps, LANES, PriorEntry, Term, lanes_sum, layer_std};
 use crate::math::Real;
 use crate::rng::{Key, fill_normals};
 use crate::simd_fn;
@@ -33,32 +33,39 @@ impl Normal {
     }
 }
 
-simd_fn! {
-    /// Σ (w − m)²; with `grad`, −slope·(w − m) is added.
-    fn squares<R>(w: &[R], mean: R, slope: R, grad: Option<&mut [R]>) -> f64 {
-        lanes_sum(w, grad, |w| {
-            let d = w - mean;
-            (d.f64() * d.f64(), -(slope * d))
-        })
+/// (w − m)², and −slope·(w − m).
+#[derive(Clone, Copy)]
+struct Square<R> {
+    mean: R,
+    slope: R,
+}
+
+impl<R: Real> Term<R> for Square<R> {
+    #[inline(always)]
+    fn at<const F: bool>(self, w: R) -> (R, R) {
+        let d = w - self.mean;
+        (d * d, -(self.slope * d))
     }
+}
+
+#[inline(always)]
+fn divergence_of<const F: bool>(mu: f32, sigma: f32, m: f64, half_precision: f64) -> f64 {
+    let (d, sigma) = (f64::from(mu) - m, f64::from(sigma));
+    Real::mul_add::<F>(sigma, sigma, d * d) * half_precision - Real::ln::<F>(sigma)
 }
 
 simd_fn! {
     /// Σ (σ² + (μ − m)²)/2s² − ln σ
     fn divergence(mean: &[f32], std: &[f32], m: f64, half_precision: f64) -> f64 {
         let mut sums = [0.0_f64; LANES];
-        let mut term = |l: usize, mu: f32, sigma: f32| {
-            let (d, sigma) = (f64::from(mu) - m, f64::from(sigma));
-            sums[l] += Real::mul_add::<F>(sigma, sigma, d * d) * half_precision - Real::ln::<F>(sigma);
-        };
         let ((means, rest_mean), (stds, rest_std)) = (mean.as_chunks::<LANES>(), std.as_chunks::<LANES>());
         for (mu, sigma) in means.iter().zip(stds) {
             for l in 0..LANES {
-                term(l, mu[l], sigma[l]);
+                sums[l] += divergence_of::<F>(mu[l], sigma[l], m, half_precision);
             }
         }
         for (l, (mu, sigma)) in rest_mean.iter().zip(rest_std).enumerate() {
-            term(l, *mu, *sigma);
+            sums[l] += divergence_of::<F>(*mu, *sigma, m, half_precision);
         }
         sums.iter().sum()
     }
@@ -67,7 +74,7 @@ simd_fn! {
 impl<R: Real> BlockPriorOps<R> for Normal {
     fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
         let precision = self.std.powi(-2);
-        let squares = squares(w, R::of(self.mean), R::of(scale * precision), grad);
+        let squares = lanes_sum(Square { mean: R::of(self.mean), slope: R::of(scale * precision) }, w, grad);
         -0.5 * precision * squares - w.len() as f64 * (self.std.ln() + HALF_LN_TAU)
     }
 }

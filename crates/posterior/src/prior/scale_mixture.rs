@@ -5,11 +5,10 @@
 //! 2015, from whom the defaults are. One exponential and one logarithm per parameter. No closed KL.
 
 use super::special::HALF_LN_TAU;
-use super::{BlockPrior, BlockPriorOps, PriorEntry, lanes_sum};
+use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum};
 use crate::math::Real;
 use crate::rng::{Key, Stream, fill_normals};
 use crate::settings::{Allowed, Default, Setting, Settings};
-use crate::simd_fn;
 use std::sync::Arc;
 
 /// The row of the table.
@@ -73,36 +72,44 @@ impl ScaleMixture {
     }
 }
 
+/// One of the two normals.
 #[derive(Clone, Copy)]
-struct Term<R> {
+struct Part<R> {
     log_height: R,
     precision: R,
 }
 
-simd_fn! {
-    /// Σ ln(e^a + e^b) without the common constant; with `grad`, scale·d/dw is added.
-    fn mixture<R>(w: &[R], one: Term<R>, two: Term<R>, scale: R, grad: Option<&mut [R]>) -> f64 {
-        lanes_sum(w, grad, |w| {
-            let half_square = R::HALF * w * w;
-            let a = one.log_height - half_square * one.precision;
-            let b = two.log_height - half_square * two.precision;
-            let gap = a - b;
-            let e = (-gap.abs()).exp::<F>();
-            let larger = R::ONE / (R::ONE + e);
-            let smaller = e * larger;
-            let (r1, r2) = if gap < R::ZERO { (smaller, larger) } else { (larger, smaller) };
-            let value = a.max(b).f64() + (R::ONE + e).ln_positive::<F>().f64();
-            (value, -(scale * w * (r1 * one.precision + r2 * two.precision)))
-        })
+/// ln(e^a + e^b) without the common constant, and scale·d/dw.
+#[derive(Clone, Copy)]
+struct Mixture<R> {
+    one: Part<R>,
+    two: Part<R>,
+    scale: R,
+}
+
+impl<R: Real> Term<R> for Mixture<R> {
+    #[inline(always)]
+    fn at<const F: bool>(self, w: R) -> (R, R) {
+        let half_square = R::HALF * w * w;
+        let a = self.one.log_height - half_square * self.one.precision;
+        let b = self.two.log_height - half_square * self.two.precision;
+        let gap = a - b;
+        let e = (-gap.abs()).exp::<F>();
+        let larger = R::ONE / (R::ONE + e);
+        let smaller = e * larger;
+        let r1 = if gap < R::ZERO { smaller } else { larger };
+        let r2 = if gap < R::ZERO { larger } else { smaller };
+        let value = a.max(b) + (R::ONE + e).ln_positive::<F>();
+        (value, -(self.scale * w * (r1 * self.one.precision + r2 * self.two.precision)))
     }
 }
 
 impl<R: Real> BlockPriorOps<R> for ScaleMixture {
     fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
-        let term =
-            |share: f64, std: f64| Term { log_height: R::of(share.ln() - std.ln()), precision: R::of(std.powi(-2)) };
-        let (one, two) = (term(self.pi, self.std1), term(1.0 - self.pi, self.std2));
-        mixture(w, one, two, R::of(scale), grad) - w.len() as f64 * HALF_LN_TAU
+        let part =
+            |share: f64, std: f64| Part { log_height: R::of(share.ln() - std.ln()), precision: R::of(std.powi(-2)) };
+        let (one, two) = (part(self.pi, self.std1), part(1.0 - self.pi, self.std2));
+        lanes_sum(Mixture { one, two, scale: R::of(scale) }, w, grad) - w.len() as f64 * HALF_LN_TAU
     }
 }
 
