@@ -1,6 +1,25 @@
 //! p(y | f): how outcomes scatter around the network's outputs. One file per likelihood, one line each in [`LIKELIHOODS`].
 
-use crate::error::Result;
+mod bernoulli;
+mod categorical;
+mod gaussian;
+mod heteroscedastic;
+mod noise;
+mod pointwise;
+mod poisson;
+mod special;
+mod student_t;
+#[cfg(test)]
+mod tests;
+
+pub use bernoulli::Bernoulli;
+pub use categorical::Categorical;
+pub use gaussian::Gaussian;
+pub use heteroscedastic::Heteroscedastic;
+pub use poisson::Poisson;
+pub use student_t::StudentT;
+
+use crate::error::{Error, Result, suggest};
 use crate::math::Real;
 use crate::nn::BlockSpec;
 use crate::rng::Stream;
@@ -67,16 +86,20 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn noise_prior(&self) -> (f64, f64) {
         (0.0, 1.0)
     }
+    /// Where a fit starts its own parameters (unconstrained form).
+    fn initial_noise(&self) -> f64 {
+        0.0
+    }
     /// log p(y | f) of one row.
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64;
     /// −d² log p/df² of one row, `outputs × outputs`; its expectation under p(y|f) where that makes it positive
     /// semi-definite (the generalised Gauss–Newton matrix needs it so).
     fn hessian_row(&self, f: &[f64], y: &[f64], noise: &[f64], out: &mut [f64]);
-    /// Mean and variance of every target given f, for real and count outcomes.
+    /// Mean and variance of every target given f, for real and count outcomes; of the class number for classes.
     fn moments(&self, f: &[f64], noise: &[f64], mean: &mut [f64], variance: &mut [f64]);
-    /// P(y_target ≤ value | f), for real and count outcomes.
+    /// P(y_target ≤ value | f), for real and count outcomes; of the class number for classes.
     fn cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64;
-    /// Class probabilities given f, for class outcomes.
+    /// Class probabilities given f, for class outcomes; others have no classes and leave `out` alone.
     fn probabilities(&self, f: &[f64], out: &mut [f64]);
     /// One outcome drawn from p(y | f).
     fn sample(&self, f: &[f64], noise: &[f64], stream: &mut Stream, y: &mut [f64]);
@@ -95,4 +118,70 @@ pub struct LikelihoodEntry {
     pub outcome: Outcome,
     /// Makes one for `width` targets (real, count) or `width` classes.
     pub build: fn(&Settings, width: usize) -> Result<Arc<dyn Likelihood>>,
+}
+
+/// Every likelihood there is.
+pub const LIKELIHOODS: &[LikelihoodEntry] =
+    &[gaussian::ENTRY, heteroscedastic::ENTRY, categorical::ENTRY, bernoulli::ENTRY, poisson::ENTRY, student_t::ENTRY];
+
+/// The row of that name; an unknown name is an error that tells the nearest one.
+pub fn find(name: &str) -> Result<&'static LikelihoodEntry> {
+    LIKELIHOODS.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let names: Vec<_> = LIKELIHOODS.iter().map(|entry| entry.name).collect();
+        Error::setting(format!("there is no likelihood '{name}'"), suggest(name, names))
+    })
+}
+
+/// The likelihood for outcomes of this kind when the user names none.
+pub fn default_for(outcome: Outcome, classes: usize) -> &'static str {
+    match outcome {
+        Outcome::Real => "gaussian",
+        Outcome::Count => "poisson",
+        Outcome::Class if classes == 2 => "bernoulli",
+        Outcome::Class => "categorical",
+    }
+}
+
+/// A precision every likelihood computes in: lets code that is generic over it call `dyn Likelihood`.
+pub trait LikelihoodReal: Real {
+    /// The arithmetic in this precision.
+    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<Self>;
+}
+
+impl LikelihoodReal for f32 {
+    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<f32> {
+        likelihood
+    }
+}
+
+impl LikelihoodReal for f64 {
+    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<f64> {
+        likelihood
+    }
+}
+
+fn require_targets(name: &str, targets: usize) -> Result<()> {
+    if targets == 0 {
+        return Err(Error::setting(
+            format!("the likelihood '{name}' has no target"),
+            "name at least one target column",
+        ));
+    }
+    Ok(())
+}
+
+/// The two halves of a gradient, each if wanted.
+fn split<R>(gradient: Option<LikelihoodGradient<'_, R>>) -> (Option<&mut [R]>, Option<&mut [f64]>) {
+    match gradient {
+        Some(LikelihoodGradient { d_f, d_noise }) => (Some(d_f), Some(d_noise)),
+        None => (None, None),
+    }
+}
+
+/// Fills a `size × size` matrix with a diagonal.
+fn diagonal(out: &mut [f64], size: usize, entry: impl Fn(usize) -> f64) {
+    out.fill(0.0);
+    for i in 0..size {
+        out[i * size + i] = entry(i);
+    }
 }

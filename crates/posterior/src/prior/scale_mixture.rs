@@ -1,0 +1,127 @@
+//! A mixture of two normals around zero, one wide and one narrow: a smooth stand-in for spike and slab.
+//!
+//! p(w) = π N(0, σ₁²) + (1 − π) N(0, σ₂²). With a, b the logarithms of the two terms, log p = max(a, b) + ln(1 + e^{−|a−b|})
+//! and d/dw = −w (r/σ₁² + (1 − r)/σ₂²), r = sigmoid(a − b). Blundell et al., Weight Uncertainty in Neural Networks, ICML
+//! 2015, from whom the defaults are. One exponential and one logarithm per parameter. No closed KL.
+
+use super::special::HALF_LN_TAU;
+use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum};
+use crate::math::Real;
+use crate::rng::{Key, Stream, fill_normals};
+use crate::settings::{Allowed, Default, Setting, Settings};
+use std::sync::Arc;
+
+/// The row of the table.
+pub(super) const ENTRY: PriorEntry = PriorEntry {
+    name: "scale-mixture",
+    summary: "a wide and a narrow normal: most weights near zero, some free",
+    settings: &[
+        Setting {
+            name: "pi",
+            help: "share of the first normal",
+            default: Default::Float(0.5),
+            allowed: Allowed::Float(1e-6, 1.0 - 1e-6),
+        },
+        Setting {
+            name: "std1",
+            help: "standard deviation of the first normal",
+            default: Default::Float(1.0),
+            allowed: Allowed::Above(0.0, 1e6),
+        },
+        Setting {
+            name: "std2",
+            help: "standard deviation of the second normal",
+            default: Default::Float(0.002_478_752_176_666_358), // e⁻⁶
+            allowed: Allowed::Above(0.0, 1e6),
+        },
+        // Published without scaling, and the narrow normal is meant in absolute terms.
+        Setting { default: Default::Text("none"), ..super::SCALING },
+    ],
+    std: |settings, _| Some(ScaleMixture::of(settings).std()),
+    build: |settings, std| {
+        let mixture = ScaleMixture::of(settings);
+        Ok(Arc::new(std.map_or(mixture, |std| mixture.stretched(std / mixture.std()))))
+    },
+};
+
+/// Independent mixtures of two normals around 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleMixture {
+    pi: f64,
+    std1: f64,
+    std2: f64,
+}
+
+impl ScaleMixture {
+    /// π N(0, std1²) + (1 − π) N(0, std2²), 0 < π < 1.
+    pub fn new(pi: f64, std1: f64, std2: f64) -> ScaleMixture {
+        ScaleMixture { pi, std1, std2 }
+    }
+
+    fn of(settings: &Settings) -> ScaleMixture {
+        ScaleMixture::new(settings.float("pi"), settings.float("std1"), settings.float("std2"))
+    }
+
+    /// The standard deviation of the whole.
+    pub fn std(&self) -> f64 {
+        (self.pi * self.std1.powi(2) + (1.0 - self.pi) * self.std2.powi(2)).sqrt()
+    }
+
+    fn stretched(self, factor: f64) -> ScaleMixture {
+        ScaleMixture { std1: self.std1 * factor, std2: self.std2 * factor, ..self }
+    }
+}
+
+/// One of the two normals.
+#[derive(Clone, Copy)]
+struct Part<R> {
+    log_height: R,
+    precision: R,
+}
+
+/// ln(e^a + e^b) without the common constant, and scale·d/dw.
+#[derive(Clone, Copy)]
+struct Mixture<R> {
+    one: Part<R>,
+    two: Part<R>,
+    scale: R,
+}
+
+impl<R: Real> Term<R> for Mixture<R> {
+    #[inline(always)]
+    fn at<const F: bool>(self, w: R) -> (R, R) {
+        let half_square = R::HALF * w * w;
+        let a = self.one.log_height - half_square * self.one.precision;
+        let b = self.two.log_height - half_square * self.two.precision;
+        let gap = a - b;
+        let e = (-gap.abs()).exp::<F>();
+        let larger = R::ONE / (R::ONE + e);
+        let smaller = e * larger;
+        let r1 = if gap < R::ZERO { smaller } else { larger };
+        let r2 = if gap < R::ZERO { larger } else { smaller };
+        let value = a.max(b) + (R::ONE + e).ln_positive::<F>();
+        (value, -(self.scale * w * (r1 * self.one.precision + r2 * self.two.precision)))
+    }
+}
+
+impl<R: Real> BlockPriorOps<R> for ScaleMixture {
+    fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
+        let part =
+            |share: f64, std: f64| Part { log_height: R::of(share.ln() - std.ln()), precision: R::of(std.powi(-2)) };
+        let (one, two) = (part(self.pi, self.std1), part(1.0 - self.pi, self.std2));
+        lanes_sum(Mixture { one, two, scale: R::of(scale) }, w, grad) - w.len() as f64 * HALF_LN_TAU
+    }
+}
+
+impl BlockPrior for ScaleMixture {
+    fn sample(&self, key: Key, out: &mut [f32]) {
+        fill_normals(key.derive(0), out);
+        let mut stream = Stream::new(key.derive(1));
+        for w in out {
+            *w *= if stream.uniform() < self.pi { self.std1 } else { self.std2 } as f32;
+        }
+    }
+    fn kl_from_normal(&self, _mean: &[f32], _std: &[f32]) -> Option<f64> {
+        None
+    }
+}
