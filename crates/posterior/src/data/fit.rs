@@ -86,12 +86,28 @@ impl Encoder {
             }
         }
         let target = Some((options.target.as_str(), column));
-        let rows = kept(table, &features, target, options.missing, &mut warnings)?;
-        if rows.len() < FEWEST_ROWS {
-            let left = if rows.len() < table.rows() { "complete " } else { "" };
-            let what = format!("there are {} {left}rows and at least {FEWEST_ROWS} are needed", rows.len());
-            return Err(table.locate(Error::data(what, "add rows")));
-        }
+        // Leaving out a column may complete rows, and leaving out rows may make a column constant.
+        let (rows, fitted) = loop {
+            let mut noted = Vec::new();
+            let rows = kept(table, &features, target, options.missing, &mut noted)?;
+            if rows.len() < FEWEST_ROWS {
+                let left = if rows.len() < table.rows() { "complete " } else { "" };
+                let what = format!("there are {} {left}rows and at least {FEWEST_ROWS} are needed", rows.len());
+                return Err(table.locate(Error::data(what, "add rows")));
+            }
+            let kinds = features.iter().map(|(name, column)| feature_kind(table, name, column, &rows));
+            let kinds = kinds.collect::<Result<Vec<_>>>()?;
+            if kinds.iter().all(Option::is_some) {
+                warnings.extend(noted);
+                let named = features.iter().zip(kinds.into_iter().flatten());
+                break (rows, named.map(|((n, _), kind)| Feature { name: (*n).to_owned(), kind }).collect::<Vec<_>>());
+            }
+            for ((name, _), _) in features.iter().zip(&kinds).filter(|(_, kind)| kind.is_none()) {
+                warnings.push(format!("column '{}' has the same value in every row and is left out", show(name)));
+                unused.push((*name).to_owned());
+            }
+            features = features.into_iter().zip(kinds).filter_map(|(f, kind)| kind.map(|_| f)).collect();
+        };
         let target = Target {
             name: options.target.clone(),
             kind: target_kind(table, column, &rows, options)
@@ -111,7 +127,11 @@ impl Encoder {
                 };
                 Inputs::Images { channels, height, width, scale }
             }
-            None => Inputs::Columns(fit_features(table, &features, &rows, &mut warnings, &mut unused)?),
+            None if fitted.is_empty() => {
+                let fix = "add a column that varies from row to row";
+                return Err(table.locate(Error::data("no column is left to predict from", fix)));
+            }
+            None => Inputs::Columns(fitted),
         };
         let mut is_kept = vec![false; table.rows()];
         rows.iter().for_each(|&r| is_kept[r] = true);
@@ -121,38 +141,16 @@ impl Encoder {
     }
 }
 
-fn fit_features(
-    table: &Table,
-    columns: &[(&str, &Column)],
-    rows: &[usize],
-    warnings: &mut Vec<String>,
-    unused: &mut Vec<String>,
-) -> Result<Vec<Feature>> {
-    let mut features = Vec::new();
-    for &(name, column) in columns {
-        let kind = match column {
-            Column::Text(_) => categories(column, rows).map_err(|e| table.locate(e).in_column(&show(name)))?,
-            Column::Number(_) | Column::Bool(_) => {
-                let is_bool = matches!(column, Column::Bool(_));
-                let values: Result<Vec<f64>> =
-                    rows.iter().map(|&r| number(column, r, is_bool).map_err(|e| e.at(table.place(r, name)))).collect();
-                let scale = Scale::of(values?.iter().copied().filter(|v| !v.is_nan()));
-                scale.map(if is_bool { FeatureKind::Bool } else { FeatureKind::Standard })
-            }
-        };
-        match kind {
-            Some(kind) => features.push(Feature { name: name.to_owned(), kind }),
-            None => {
-                warnings.push(format!("column '{}' has the same value in every row and is left out", show(name)));
-                unused.push(name.to_owned());
-            }
-        }
+/// How to encode a column; none if it does not vary.
+fn feature_kind(table: &Table, name: &str, column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
+    if let Column::Text(_) = column {
+        return categories(column, rows).map_err(|e| table.locate(e).in_column(&show(name)));
     }
-    if features.is_empty() {
-        let fix = "add a column that varies from row to row";
-        return Err(table.locate(Error::data("no column is left to predict from", fix)));
-    }
-    Ok(features)
+    let is_bool = matches!(column, Column::Bool(_));
+    let value = |&r: &usize| number(column, r, is_bool).map_err(|e| e.at(table.place(r, name)));
+    let values = rows.iter().map(value).collect::<Result<Vec<f64>>>()?;
+    let scale = Scale::of(values.iter().copied().filter(|v| !v.is_nan()));
+    Ok(scale.map(if is_bool { FeatureKind::Bool } else { FeatureKind::Standard }))
 }
 
 /// The categories of a text column; none if there is only one.

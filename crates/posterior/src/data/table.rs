@@ -349,3 +349,23 @@ pub(super) fn text_among_numbers(cell: &str) -> Error {
 pub(super) fn not_finite(cell: &str) -> Error {
     Error::data(format!("{} is not finite", show(cell)), "correct the cell, or leave it empty if the value is missing")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_keeps_its_lines() {
+        let table = Table::from_columns(vec![("x".into(), Column::Number(vec![1.0, 2.0, 3.0]))]).unwrap();
+        let part = table.select(&[2, 0]);
+        assert_eq!((part.rows(), part.line(0), part.line(1)), (2, 3, 1));
+        assert_eq!(part.column("x").unwrap(), &Column::Number(vec![3.0, 1.0]));
+    }
+
+    #[test]
+    fn users_text_stays_on_one_line() {
+        assert_eq!(show("a\nb"), "a\\nb");
+        assert_eq!(show(&"x".repeat(50)), format!("{}…", "x".repeat(40)));
+        assert_eq!((number_text(3.0), number_text(-0.0), number_text(0.5)), ("3".into(), "0".into(), "0.5".into()));
+    }
+}
