@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let model = artifact::load(&args.model)?;
-    let data = read(&args.data)?;
+    let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
     let predictive = model.predict(&encoded, args.draws as usize);

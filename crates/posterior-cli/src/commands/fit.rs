@@ -11,7 +11,7 @@ use serde_json::json;
 
 pub fn run(args: &Fit) -> anyhow::Result<()> {
     let recipe = recipe::from_flags(&args.recipe, args.method.as_deref())?;
-    let table = read(&args.data)?;
+    let table = read(&args.data, None)?;
     let options = encode_options(&args.target, &table)?;
     let mut terminal = Terminal::new(&args.common, "fitting");
     let model = Model::fit(&recipe, &table, &options, args.common.seed, &mut terminal)?;

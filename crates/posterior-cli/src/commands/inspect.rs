@@ -57,7 +57,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("file", format!("{} bytes", grouped(bytes as usize))),
         ("fitted to", format!("{} rows, seed {}", grouped(model.rows), model.seed)),
         ("inputs", inputs),
-        ("target", format!("{}: {target}", model.encoder.target_name())),
+        ("target", format!("{}: {target}", model.encoder.target.name)),
         ("likelihood", choice(&model.recipe.likelihood)),
         ("prior", choice(&model.recipe.prior)),
         ("method", choice(&model.recipe.method)),

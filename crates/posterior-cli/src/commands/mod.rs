@@ -10,7 +10,7 @@ mod prior;
 mod recipe;
 
 use crate::cli::{Command, Data, Target};
-use posterior::data::{EncodeOptions, Missing, ReadOptions, Table, Task};
+use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
@@ -24,9 +24,11 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// Reads a data file as the flags say.
-fn read(data: &Data) -> anyhow::Result<Table> {
-    let options = ReadOptions { labels: data.labels.clone(), text: data.text.clone(), ..ReadOptions::default() };
+/// Reads a data file as the flags say; for a fitted model, also as its encoder needs it.
+fn read(data: &Data, encoder: Option<&Encoder>) -> anyhow::Result<Table> {
+    let mut options = encoder.map(Encoder::read_options).unwrap_or_default();
+    options.labels = data.labels.clone();
+    options.text.extend_from_slice(&data.text);
     Ok(Table::read(&data.data, &options)?)
 }
 

@@ -25,7 +25,7 @@ enum Cell {
 
 pub fn run(args: &Predict) -> anyhow::Result<()> {
     let model = artifact::load(&args.model)?;
-    let table = read(&args.data)?;
+    let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
     notes(&args.common, &encoded.warnings);
     let columns = predict(&model, &encoded, args.draws as usize, args.interval);

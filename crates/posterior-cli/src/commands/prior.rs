@@ -30,7 +30,7 @@ pub fn run(args: &Prior) -> anyhow::Result<()> {
         return show(args, &predictive, Some(&x), ("x", "f(x)"), None);
     };
     let data = Data { data: path.clone(), labels: None, text: Vec::new() };
-    let data = super::read(&data)?;
+    let data = super::read(&data, None)?;
     let options = encode_options(&args.target, &data)?;
     let encoder = Encoder::fit(&data, &options)?.encoder;
     let encoded = encoder.encode(&data, true)?;

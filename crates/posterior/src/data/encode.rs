@@ -71,6 +71,12 @@ impl Encoder {
         features.iter().flat_map(names).collect()
     }
 
+    /// Encoded targets back in the user's units; a class stays its number.
+    pub fn decode_target(&self, y: &[f64]) -> Vec<f64> {
+        let (mean, std) = self.target_scale();
+        y.iter().map(|v| mean + std * v).collect()
+    }
+
     /// Mean and standard deviation that take a standardised target back to the user's units; (0, 1) unless it is real.
     pub fn target_scale(&self) -> (f64, f64) {
         match &self.target.kind {

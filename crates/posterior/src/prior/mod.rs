@@ -18,6 +18,7 @@ pub use log_uniform::LogUniform;
 pub use normal::Normal;
 pub use scale_mixture::ScaleMixture;
 
+use crate::Precision;
 use crate::error::{Error, Result, suggest};
 use crate::math::Real;
 use crate::nn::{Layout, Role};
@@ -96,24 +97,6 @@ fn layer_std(settings: &Settings, role: Role) -> Option<f64> {
     Some(settings.float(if role == Role::Bias { "bias_std" } else { "weight_std" }))
 }
 
-/// A precision every prior computes in: lets code that is generic over it call `dyn BlockPrior`.
-pub trait PriorReal: Real {
-    /// The arithmetic in this precision.
-    fn prior(prior: &dyn BlockPrior) -> &dyn BlockPriorOps<Self>;
-}
-
-impl PriorReal for f32 {
-    fn prior(prior: &dyn BlockPrior) -> &dyn BlockPriorOps<f32> {
-        prior
-    }
-}
-
-impl PriorReal for f64 {
-    fn prior(prior: &dyn BlockPrior) -> &dyn BlockPriorOps<f64> {
-        prior
-    }
-}
-
 /// The prior of all parameters: one density per block of a layout.
 #[derive(Debug, Clone)]
 pub struct Prior {
@@ -184,6 +167,23 @@ impl Prior {
         }
     }
 
+    /// P: how many parameters the layout has.
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The blocks that are not normal alone, or nothing if all are: fused updates pull the normal ones themselves.
+    pub fn without_normal(&self) -> Option<Prior> {
+        let mut rest = self.clone();
+        rest.blocks.retain(|(_, density)| density.as_normal().is_none());
+        (!rest.blocks.is_empty()).then_some(rest)
+    }
+
     /// The name in [`PRIORS`].
     pub fn name(&self) -> &'static str {
         self.entry.name
@@ -203,7 +203,7 @@ impl Prior {
     ///
     /// # Panics
     /// If `w` or `grad` is shorter than the layout.
-    pub fn log_density<R: PriorReal>(&self, w: &[R], scale: f64, mut grad: Option<&mut [R]>) -> f64 {
+    pub fn log_density<R: Precision>(&self, w: &[R], scale: f64, mut grad: Option<&mut [R]>) -> f64 {
         let mut total = 0.0;
         for (range, density) in &self.blocks {
             let grad = grad.as_deref_mut().map(|g| &mut g[range.clone()]);
