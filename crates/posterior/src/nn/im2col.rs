@@ -58,24 +58,25 @@ impl Geometry {
     }
 }
 
-/// A copy without a call: rows of images are short. The last eight (four) overlap those before.
+/// A copy without a call: rows of images are short. Two pieces of constant length, which overlap, make up a row.
 #[inline(always)]
 fn copy_row<R: Real>(to: &mut [R], from: &[R]) {
+    #[inline(always)]
+    fn ends<R: Real, const K: usize>(to: &mut [R], from: &[R]) {
+        let n = to.len();
+        to[..K].copy_from_slice(&from[..K]);
+        to[n - K..].copy_from_slice(&from[n - K..]);
+    }
     let n = to.len();
     let from = &from[..n];
-    if n >= 8 {
-        let (chunks, _) = to.as_chunks_mut::<8>();
-        for (a, b) in chunks.iter_mut().zip(from.as_chunks::<8>().0) {
-            *a = *b;
-        }
-        to[n - 8..].copy_from_slice(&from[n - 8..]);
-    } else if n >= 4 {
-        to[..4].copy_from_slice(&from[..4]);
-        to[n - 4..].copy_from_slice(&from[n - 4..]);
-    } else {
-        for i in 0..n {
-            to[i] = from[i];
-        }
+    match n {
+        0 => {}
+        1 => to[0] = from[0],
+        2..4 => ends::<R, 2>(to, from),
+        4..8 => ends::<R, 4>(to, from),
+        8..16 => ends::<R, 8>(to, from),
+        16..=32 => ends::<R, 16>(to, from),
+        _ => to.copy_from_slice(from),
     }
 }
 
