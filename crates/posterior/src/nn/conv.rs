@@ -9,14 +9,13 @@
 //! these are added in order, so that any number of threads gives the same bits.
 
 use super::activation::Activation;
-use super::im2col::{Geometry, col2im, im2col};
+use super::im2col::{Epilogue, Geometry, col2im, finish, im2col, through_activation, unfinish};
 use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
 use super::layout::{BlockSpec, Role};
-use super::pool::{Windows, image_of, max_plane, max_plane_back};
+use super::pool::{Windows, image_of};
 use crate::error::{Error, Result};
 use crate::math::elementwise::axpy;
 use crate::math::{Mat, MatRef, Real, Threads, gemm};
-use crate::simd_fn;
 
 /// Images in a group, unless they are large.
 const GROUP: usize = 8;
@@ -32,8 +31,7 @@ const GRADIENTS: usize = 1 << 23;
 pub struct Conv {
     geometry: Geometry,
     channels: usize,
-    activation: Activation,
-    pool: Option<Windows>,
+    epilogue: Epilogue,
     group: usize,
     teams: usize,
 }
@@ -94,8 +92,7 @@ impl Conv {
         Ok(Conv {
             geometry: Geometry { channels: in_channels, height, width, kernel, stride, padding, out_height, out_width },
             channels,
-            activation,
-            pool,
+            epilogue: Epilogue { area: out_height * out_width, activation, pool },
             group: (COLUMNS / columns).clamp(1, GROUP),
             teams: (GRADIENTS / parameters).clamp(2, TEAMS),
         })
@@ -104,11 +101,6 @@ impl Conv {
     /// Kernels without the bias.
     fn weights(&self) -> usize {
         self.channels * self.geometry.patch()
-    }
-
-    /// Numbers of one channel that come out.
-    fn out_area(&self) -> usize {
-        self.pool.map_or(self.geometry.area(), |p| p.pooled())
     }
 
     /// Rows of a team (all but the last have as many) and number of teams.
@@ -215,106 +207,20 @@ impl<R: Real> Work for Backward<'_, R> {
     }
 }
 
-/// `$body` with `$A` a constant activation, so that its inner loops have no branch.
-macro_rules! per_activation {
-    ($activation:expr, $A:ident => $body:expr) => {
-        per_activation!(@arms $activation, $A, $body, Identity Relu Tanh Gelu Sigmoid Silu)
-    };
-    (@arms $activation:expr, $A:ident, $body:expr, $($name:ident)*) => {
-        match $activation {
-            $(Activation::$name => {
-                const $A: Activation = Activation::$name;
-                $body
-            })*
-        }
-    };
-}
-
-simd_fn! {
-    /// From the product y [channel][image, area] to the output [image][channel, area]: bias, activation, pool.
-    fn finish<R>(conv: &Conv, y: &[R], bias: &[R], out: &mut [R], index: &mut [u8], pre: &mut [R]) {
-        let (area, n) = (conv.geometry.area(), conv.out_area());
-        let count = out.len() / (n * bias.len());
-        for image in 0..count {
-            for (channel, b) in bias.iter().enumerate() {
-                let y = &y[(channel * count + image) * area..][..area];
-                let at = (image * bias.len() + channel) * n;
-                let out = &mut out[at..][..n];
-                if let Some(windows) = &conv.pool {
-                    max_plane(windows, y, out, &mut index[at..][..n]);
-                    per_activation!(conv.activation, A => for a in out {
-                        *a = A.value::<R, F>(*a + *b);
-                    });
-                } else if conv.activation.slope_needs_input() {
-                    let pre = &mut pre[at..][..n];
-                    per_activation!(conv.activation, A => for i in 0..n {
-                        pre[i] = y[i] + *b;
-                        out[i] = A.value::<R, F>(pre[i]);
-                    });
-                } else {
-                    per_activation!(conv.activation, A => for i in 0..n {
-                        out[i] = A.value::<R, F>(y[i] + *b);
-                    });
-                }
-            }
-        }
-    }
-}
-
-simd_fn! {
-    /// delta ← delta · φ′
-    fn through_activation<R>(activation: Activation, pre: &[R], out: &[R], delta: &mut [R]) {
-        let (pre, out) = (&pre[..delta.len()], &out[..delta.len()]);
-        if activation != Activation::Identity {
-            per_activation!(activation, A => for i in 0..delta.len() {
-                delta[i] *= A.slope::<R, F>(pre[i], out[i]);
-            });
-        }
-    }
-}
-
-simd_fn! {
-    /// The transpose of `finish` after the activation: y ← delta in the product's order, bias gradient added to.
-    fn unfinish<R>(conv: &Conv, delta: &[R], index: &[u8], y: &mut [R], bias: &mut [R]) {
-        let (area, n) = (conv.geometry.area(), conv.out_area());
-        let count = delta.len() / (n * bias.len());
-        let channels = bias.len();
-        for (channel, b) in bias.iter_mut().enumerate() {
-            for image in 0..count {
-                let at = (image * channels + channel) * n;
-                let delta = &delta[at..][..n];
-                let y = &mut y[(channel * count + image) * area..][..area];
-                match &conv.pool {
-                    Some(windows) => max_plane_back(windows, delta, &index[at..][..n], y),
-                    None => y.copy_from_slice(delta),
-                }
-                let (eights, rest) = delta.as_chunks::<8>();
-                let mut lanes = [R::ZERO; 8];
-                for eight in eights {
-                    for i in 0..8 {
-                        lanes[i] += eight[i];
-                    }
-                }
-                *b += lanes.into_iter().sum::<R>() + rest.iter().copied().sum::<R>();
-            }
-        }
-    }
-}
-
 impl<R: Real> LayerOps<R> for Conv {
     /// `scratch` holds the teams' gradients, the pre-activations if the slope needs them, then one buffer per lane for
     /// columns and product. Untouched memory costs nothing, and only as many lanes are touched as there are threads.
     fn space(&self, rows: usize) -> LayerSpace<R> {
         let n = rows * self.output().len();
         let lanes = rows.div_ceil(self.group).min(self.teams);
-        let pre = if self.activation.slope_needs_input() { n } else { 0 };
+        let pre = if self.epilogue.activation.slope_needs_input() { n } else { 0 };
         let buffer = (self.geometry.patch() + self.channels) * self.geometry.area() * self.group.min(rows);
         let sizes = [lanes * (self.weights() + self.channels), pre].into_iter().chain((0..lanes).map(|_| buffer));
         LayerSpace {
             out: vec![R::ZERO; n],
             delta: vec![R::ZERO; n],
             scratch: sizes.map(|size| vec![R::ZERO; size]).collect(),
-            index: vec![0; if self.pool.is_some() { n } else { 0 }],
+            index: vec![0; if self.epilogue.pool.is_some() { n } else { 0 }],
             children: Vec::new(),
         }
     }
@@ -338,7 +244,7 @@ impl<R: Real> LayerOps<R> for Conv {
                 im2col(g, now.x, count, col);
                 let shape = (self.channels, ld, patch);
                 gemm(shape, y, false, Mat::rows_of(weights, patch), Mat::rows_of(col, ld), Threads::One);
-                finish(self, y, bias, now.out, now.index, now.pre);
+                finish(&self.epilogue, y, bias, now.out, now.index, now.pre);
             }
         });
     }
@@ -381,8 +287,8 @@ impl<R: Real> LayerOps<R> for Conv {
                 bias.fill(R::ZERO);
             }
             let pre = if now.pre.is_empty() { now.out } else { now.pre };
-            through_activation(self.activation, pre, now.out, now.delta);
-            unfinish(self, now.delta, now.index, y, bias);
+            through_activation(self.epilogue.activation, pre, now.out, now.delta);
+            unfinish(&self.epilogue, now.delta, now.index, y, bias);
             im2col(g, now.x, count, col);
             let shape = (self.channels, patch, ld);
             gemm(shape, grad, !first, Mat::rows_of(y, ld), Mat::transposed(col, ld), Threads::One);
@@ -425,10 +331,10 @@ impl Layer for Conv {
         if g.padding != 0 {
             text += &format!(" padding {}", g.padding);
         }
-        if self.activation != Activation::Identity {
-            text += &format!(" {:?}", self.activation).to_lowercase();
+        if self.epilogue.activation != Activation::Identity {
+            text += &format!(" {:?}", self.epilogue.activation).to_lowercase();
         }
-        if let Some(pool) = &self.pool {
+        if let Some(pool) = &self.epilogue.pool {
             text += &format!(" max pool {}", pool.kernel);
         }
         text
@@ -440,7 +346,7 @@ impl Layer for Conv {
     }
 
     fn output(&self) -> Shape {
-        let (height, width) = self.pool.map_or((self.geometry.out_height, self.geometry.out_width), |p| p.to);
+        let (height, width) = self.epilogue.pool.map_or((self.geometry.out_height, self.geometry.out_width), |p| p.to);
         Shape::Image { channels: self.channels, height, width }
     }
 

@@ -1,8 +1,11 @@
 //! Images to columns and back, so that a convolution is one matrix product.
 //!
 //! col[(c, u, v)][n, i, j] = x[n][c][i·s + u − p][j·s + v − p], 0 outside the image; `col2im` is the transpose of this
-//! linear map. Cost: one copy (one addition) per number of the columns, kh·kw times the image.
+//! linear map. Cost: one copy (one addition) per number of the columns, kh·kw times the image. After the product come bias,
+//! activation and pool in one pass over it (`finish`), and its transpose on the way back (`unfinish`).
 
+use super::activation::Activation;
+use super::pool::{Windows, max_plane, max_plane_back};
 use crate::math::Real;
 use crate::simd_fn;
 
@@ -55,24 +58,25 @@ impl Geometry {
     }
 }
 
-/// A copy without a call: rows of images are short. The last eight (four) overlap those before.
+/// A copy without a call: rows of images are short. Two pieces of constant length, which overlap, make up a row.
 #[inline(always)]
 fn copy_row<R: Real>(to: &mut [R], from: &[R]) {
+    #[inline(always)]
+    fn ends<R: Real, const K: usize>(to: &mut [R], from: &[R]) {
+        let n = to.len();
+        to[..K].copy_from_slice(&from[..K]);
+        to[n - K..].copy_from_slice(&from[n - K..]);
+    }
     let n = to.len();
     let from = &from[..n];
-    if n >= 8 {
-        let (chunks, _) = to.as_chunks_mut::<8>();
-        for (a, b) in chunks.iter_mut().zip(from.as_chunks::<8>().0) {
-            *a = *b;
-        }
-        to[n - 8..].copy_from_slice(&from[n - 8..]);
-    } else if n >= 4 {
-        to[..4].copy_from_slice(&from[..4]);
-        to[n - 4..].copy_from_slice(&from[n - 4..]);
-    } else {
-        for i in 0..n {
-            to[i] = from[i];
-        }
+    match n {
+        0 => {}
+        1 => to[0] = from[0],
+        2..4 => ends::<R, 2>(to, from),
+        4..8 => ends::<R, 4>(to, from),
+        8..16 => ends::<R, 8>(to, from),
+        16..=32 => ends::<R, 16>(to, from),
+        _ => to.copy_from_slice(from),
     }
 }
 
@@ -183,6 +187,109 @@ fn scatter<R: Real>(g: &Geometry, u: usize, v: usize, from: &[R], to: &mut [R]) 
         } else {
             for (j, a) in line.iter().enumerate() {
                 pixels[start + j * g.stride] += *a;
+            }
+        }
+    }
+}
+
+/// What happens to the product: a bias for every channel, the activation, and perhaps a max pool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Epilogue {
+    /// Numbers of a channel before the pool.
+    pub area: usize,
+    pub activation: Activation,
+    pub pool: Option<Windows>,
+}
+
+impl Epilogue {
+    /// Numbers of a channel after the pool.
+    #[inline(always)]
+    pub fn out_area(&self) -> usize {
+        self.pool.map_or(self.area, |p| p.pooled())
+    }
+}
+
+/// `$body` with `$A` a constant activation, so that its inner loops have no branch.
+macro_rules! per_activation {
+    ($activation:expr, $A:ident => $body:expr) => {
+        per_activation!(@arms $activation, $A, $body, Identity Relu Tanh Gelu Sigmoid Silu)
+    };
+    (@arms $activation:expr, $A:ident, $body:expr, $($name:ident)*) => {
+        match $activation {
+            $(Activation::$name => {
+                const $A: Activation = Activation::$name;
+                $body
+            })*
+        }
+    };
+}
+
+simd_fn! {
+    /// From the product y [channel][image, area] to the output [image][channel, area]: bias, activation, pool.
+    pub(super) fn finish<R>(e: &Epilogue, y: &[R], bias: &[R], out: &mut [R], index: &mut [u8], pre: &mut [R]) {
+        let (area, n) = (e.area, e.out_area());
+        let count = out.len() / (n * bias.len());
+        for image in 0..count {
+            for (channel, b) in bias.iter().enumerate() {
+                let y = &y[(channel * count + image) * area..][..area];
+                let at = (image * bias.len() + channel) * n;
+                let out = &mut out[at..][..n];
+                if let Some(windows) = &e.pool {
+                    max_plane(windows, y, out, &mut index[at..][..n]);
+                    per_activation!(e.activation, A => for a in out {
+                        *a = A.value::<R, F>(*a + *b);
+                    });
+                } else if e.activation.slope_needs_input() {
+                    let pre = &mut pre[at..][..n];
+                    per_activation!(e.activation, A => for i in 0..n {
+                        pre[i] = y[i] + *b;
+                        out[i] = A.value::<R, F>(pre[i]);
+                    });
+                } else {
+                    per_activation!(e.activation, A => for i in 0..n {
+                        out[i] = A.value::<R, F>(y[i] + *b);
+                    });
+                }
+            }
+        }
+    }
+}
+
+simd_fn! {
+    /// delta ← delta · φ′
+    pub(super) fn through_activation<R>(activation: Activation, pre: &[R], out: &[R], delta: &mut [R]) {
+        let (pre, out) = (&pre[..delta.len()], &out[..delta.len()]);
+        if activation != Activation::Identity {
+            per_activation!(activation, A => for i in 0..delta.len() {
+                delta[i] *= A.slope::<R, F>(pre[i], out[i]);
+            });
+        }
+    }
+}
+
+simd_fn! {
+    /// The transpose of `finish` after the activation: y ← delta in the product's order, bias gradient added to.
+    pub(super) fn unfinish<R>(e: &Epilogue, delta: &[R], index: &[u8], y: &mut [R], bias: &mut [R]) {
+        let (area, n) = (e.area, e.out_area());
+        let count = delta.len() / (n * bias.len());
+        let channels = bias.len();
+        for (channel, b) in bias.iter_mut().enumerate() {
+            for image in 0..count {
+                let at = (image * channels + channel) * n;
+                let delta = &delta[at..][..n];
+                let y = &mut y[(channel * count + image) * area..][..area];
+                match &e.pool {
+                    Some(windows) => max_plane_back(windows, delta, &index[at..][..n], y),
+                    None => y.copy_from_slice(delta),
+                }
+                let (eights, rest) = delta.as_chunks::<8>();
+                let mut lanes = [R::ZERO; 8];
+                for eight in eights {
+                    for i in 0..8 {
+                        lanes[i] += eight[i];
+                    }
+                }
+                *b += lanes.into_iter().sum::<R>() + rest.iter().copied().sum::<R>();
             }
         }
     }
