@@ -13,6 +13,7 @@
 //! | q(w) | `Posterior` | an approximation of p(w \| D) that can be drawn from |
 
 pub mod data;
+pub mod distribution;
 pub mod error;
 pub mod likelihood;
 pub mod math;
