@@ -88,25 +88,21 @@ pub(crate) fn beta_inc_pair(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) { 1.0 - beta_fraction(b, a, y, x) } else { beta_fraction(a, b, x, y) }
 }
 
-/// Iₓ(a, b) by its continued fraction.
+/// Iₓ(a, b) by the continued fraction of DiDonato & Morris (1992), ACM TOMS 18.
 fn beta_fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let ln_x = if y < 0.5 { (-y).ln_1p() } else { x.ln() };
     let ln_y = if x < 0.5 { (-x).ln_1p() } else { y.ln() };
-    let front = (a * ln_x + b * ln_y - ln_beta(a, b)).exp() / a;
+    let front = (a * ln_x + b * ln_y - ln_beta(a, b)).exp();
+    // The even part of the classical fraction: a·y − b·x keeps its digits where x is near 1.
+    let b_of = |m: f64| {
+        let last = (a + m) / (a + 2.0 * m + 1.0) * (a * y - b * x + 1.0 + m * (1.0 + y));
+        if m == 0.0 { last } else { m + m * (b - m) * x / (a + 2.0 * m - 1.0) + last }
+    };
     let mut m = 0.0;
-    let mut odd = true;
-    let fraction = lentz(1.0, || {
-        let term = if odd {
-            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-        } else {
-            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        };
-        // d₁ uses m = 0, d₂ and d₃ m = 1, d₄ and d₅ m = 2 …
-        if odd {
-            m += 1.0;
-        }
-        odd = !odd;
-        (term, 1.0)
+    let fraction = lentz(b_of(0.0), || {
+        m += 1.0;
+        let width = a + 2.0 * m - 1.0;
+        (m * (a + m - 1.0) / width * ((a + b + m - 1.0) / width) * (b - m) * x * x, b_of(m))
     });
     front / fraction
 }
