@@ -80,7 +80,7 @@ impl MultiDistribution for LowRankNormal {
 mod tests {
     use super::*;
     use crate::distribution::MultivariateNormal;
-    use crate::distribution::multivariate::draws_agree;
+    use crate::distribution::testing::draws_agree;
     use crate::math::linalg::testing::{normals, product, transpose};
 
     #[test]

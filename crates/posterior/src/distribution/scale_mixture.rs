@@ -47,7 +47,7 @@ impl Distribution for ScaleMixture {
         log_add_exp(a, b)
     }
     fn sample(&self, stream: &mut Stream) -> f64 {
-        if stream.uniform() < self.share { self.first.sample(stream) } else { self.second.sample(stream) }
+        if stream.uniform() <= self.share { self.first.sample(stream) } else { self.second.sample(stream) }
     }
     fn mean(&self) -> f64 {
         0.0

@@ -113,6 +113,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::excessive_precision)]
     fn distribution_function_against_50_digits() {
         for (t, degrees, p) in [
             (-2.0, 3.0, 0.069662984279421588424),
