@@ -109,6 +109,7 @@ impl Continuous for LogUniform {
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use posterior_testing::{z_mean, z_variance};
 
     #[test]
     fn density_cdf_and_draws() {
@@ -122,6 +123,17 @@ mod tests {
         }
         assert!([0.0, f64::MIN_POSITIVE, 1e300, f64::MAX].iter().all(|x| d.log_density(*x).is_finite()));
         assert!(d.mean().is_nan() && d.variance().is_nan());
+    }
+
+    #[test]
+    fn logarithms_between_the_ends_are_uniform() {
+        // Sharper than Kolmogorov–Smirnov on w: about 69 000 draws lie inside, and a shift of 3 % in w is five standard errors.
+        let d = LogUniform::new(0.05, 4.0).unwrap();
+        let inside: Vec<f64> =
+            draws(&d, 42, 100_000).iter().map(|w| w.abs()).filter(|w| (0.05..4.0).contains(w)).map(f64::ln).collect();
+        let (a, b) = (0.05f64.ln(), 4f64.ln());
+        let z = (z_mean(&inside, 0.5 * (a + b)), z_variance(&inside, (b - a).powi(2) / 12.0));
+        assert!(z.0.abs() < 5.0 && z.1.abs() < 5.0, "{z:?}");
     }
 
     #[test]
