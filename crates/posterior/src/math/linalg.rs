@@ -1,7 +1,7 @@
 //! Factorisations of symmetric matrices over `faer`: Cholesky, eigenvalues, low rank plus diagonal, Kronecker products.
 //!
 //! Matrices are f64, row-major, in slices; a square one of order n has n² numbers and only its lower triangle is read.
-//! A matrix that is not positive definite, or not finite, is an [`Error`](crate::Error) that says where; slices of the
+//! A matrix that is not positive definite, or not finite, is an [`Error`] that says where; slices of the
 //! wrong length are a mistake of the caller and panic. Everything runs on the calling thread, so the result does not
 //! depend on how many there are.
 //!
