@@ -14,6 +14,7 @@
 
 pub mod artifact;
 pub mod data;
+pub mod distribution;
 pub mod error;
 pub mod family;
 pub mod inference;

@@ -1,9 +1,11 @@
 //! Arithmetic: products over `gemm`, factorisations over `faer`, elementary functions in SIMD.
 
 pub mod elementwise;
+pub mod linalg;
 pub mod matmul;
 mod real;
 pub mod simd;
+pub mod special;
 
 pub use matmul::{Mat, MatRef, Threads, gemm};
 pub use real::Real;
