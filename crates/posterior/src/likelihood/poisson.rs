@@ -60,7 +60,6 @@ impl<R: Real> Kernel<R> for LogRate {
         let (f, y) = (f.f64(), y.f64());
         let rate = Real::exp::<F>(Real::min(f, LARGEST));
         let slope = Real::max(y - rate, -self.steepest);
-        // The gradient is d/d ln rate as well; nothing reads the noise.
         Point { value: y * f - rate, d_f: [R::of(slope), R::ZERO], d_noise: 0.0 }
     }
 }

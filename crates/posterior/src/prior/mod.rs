@@ -60,8 +60,11 @@ pub struct PriorEntry {
     /// The standard deviation the settings give to a weight or a bias before any scaling; none if it has none.
     pub std: fn(&Settings, Role) -> Option<f64>,
     /// Makes the density of a block with this standard deviation.
-    pub build: fn(&Settings, std: Option<f64>) -> Result<Arc<dyn BlockPrior>>,
+    pub build: BuildPrior,
 }
+
+/// Makes the density of a block from checked settings and its standard deviation.
+pub type BuildPrior = fn(&Settings, Option<f64>) -> Result<Arc<dyn BlockPrior>>;
 
 /// Every prior there is.
 pub const PRIORS: &[PriorEntry] = &[normal::ENTRY, laplace::ENTRY, scale_mixture::ENTRY, log_uniform::ENTRY];
