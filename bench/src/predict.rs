@@ -55,7 +55,8 @@ pub fn run(threads: usize) {
         });
     }
     let (x, small) = (inputs(8), predictor("50", Activation::Tanh, Shape::Flat(8), 0));
-    for name in ["mc_8-50-1_b1000", "mc_8-50-1_b2500", "mc_8-50-1_b10000", "mc_8-50-1_bmm_b250", "mc_8-50-1_bmm_b1000"] {
+    for name in ["mc_8-50-1_b1000", "mc_8-50-1_b2500", "mc_8-50-1_b10000", "mc_8-50-1_bmm_b250", "mc_8-50-1_bmm_b1000"]
+    {
         measure(who, name, || {
             black_box(small.predict(&x).real());
         });

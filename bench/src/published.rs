@@ -19,8 +19,11 @@ struct Published {
     run: fn(&PathBuf) -> posterior::Result<serde_json::Value>,
 }
 
-const PUBLISHED: &[Published] =
-    &[Published { name: "map-mnist", what: "MAP 784-400-400-10 on MNIST: test error of at most 2 % in at most 20 epochs", run: map_mnist }];
+const PUBLISHED: &[Published] = &[Published {
+    name: "map-mnist",
+    what: "MAP 784-400-400-10 on MNIST: test error of at most 2 % in at most 20 epochs",
+    run: map_mnist,
+}];
 
 pub fn usage() -> String {
     let names: Vec<_> = PUBLISHED.iter().map(|p| format!("  {:<12} {}", p.name, p.what)).collect();

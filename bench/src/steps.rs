@@ -27,9 +27,8 @@ fn problem(network: &str, activation: Activation, shape: Shape, rows: usize, cla
     };
     let (outcome, width) = if classes == 0 { (Outcome::Real, 1) } else { (Outcome::Class, classes) };
     if classes == 0 {
-        recipe.likelihood = Choice::named("gaussian")
-            .with("noise", Value::Text("fixed".into()))
-            .with("noise_std", Value::Float(noise));
+        recipe.likelihood =
+            Choice::named("gaussian").with("noise", Value::Text("fixed".into())).with("noise_std", Value::Float(noise));
     }
     let resolved = recipe.resolve_for(shape, outcome, width).expect("a recipe");
     resolved.problem(Dataset::new(Values::F32(x.into()), shape, y, 1)).expect("a problem")

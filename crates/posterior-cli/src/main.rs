@@ -30,7 +30,5 @@ fn run(cli: cli::Cli) -> anyhow::Result<()> {
 
 /// Whoever reads our output has had enough: `posterior predict … | head` is no error.
 fn is_broken_pipe(e: &anyhow::Error) -> bool {
-    e.chain().any(|c| {
-        c.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
-    })
+    e.chain().any(|c| c.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe))
 }

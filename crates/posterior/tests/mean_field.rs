@@ -180,7 +180,11 @@ fn the_gradient_is_that_of_the_elbo_for_every_prior() {
                 let mut ends = Vec::new();
                 for sign in [1.0, -1.0] {
                     let (mut a, mut b) = (mean.clone(), std.clone());
-                    if which == 0 { a[i] += sign * h } else { b[i] += sign * h }
+                    if which == 0 {
+                        a[i] += sign * h
+                    } else {
+                        b[i] += sign * h
+                    }
                     ends.push(elbo(&a, &b));
                 }
                 differences.push((ends[0] - ends[1]) / f64::from(2.0 * h));

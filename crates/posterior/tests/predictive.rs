@@ -1,6 +1,6 @@
 //! The predictive mixture against brute force: moments, quantiles, entropies, log-likelihood, units.
 
-use posterior::likelihood::{Likelihood, LIKELIHOODS, Outcome, find};
+use posterior::likelihood::{LIKELIHOODS, Likelihood, Outcome, find};
 use posterior::predict::{Predictive, TargetScale};
 use posterior::rng::{Key, Stream, fill_normals};
 use posterior::settings::Settings;
@@ -95,7 +95,8 @@ fn log_likelihood_is_the_log_of_the_mean_density_in_the_users_units() {
         let l = likelihood(entry.name, width);
         let scale = TargetScale { targets: if entry.outcome == Outcome::Real { vec![(10.0, 3.0)] } else { vec![] } };
         let (p, f, noise) = predictive(&l, scale.clone());
-        let y: Vec<f64> = (0..ROWS).map(|n| if entry.outcome == Outcome::Real { 8.0 + n as f64 } else { (n % 2) as f64 }).collect();
+        let y: Vec<f64> =
+            (0..ROWS).map(|n| if entry.outcome == Outcome::Real { 8.0 + n as f64 } else { (n % 2) as f64 }).collect();
         for (n, ours) in p.log_likelihood(&y).into_iter().enumerate() {
             let (mean, std) = scale.of(0);
             let density = |s: usize| {

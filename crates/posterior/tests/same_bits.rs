@@ -28,10 +28,34 @@ fn cases() -> Vec<Case> {
     let parse = |t: &str| NetworkSpec::parse(t, Activation::Tanh).unwrap();
     vec![
         // Chunks of a small network are dealt to teams.
-        Case { name: "small", network: parse("30"), shape: Shape::Flat(5), rows: 700, batch: 600, classes: 0, prior: "normal" },
+        Case {
+            name: "small",
+            network: parse("30"),
+            shape: Shape::Flat(5),
+            rows: 700,
+            batch: 600,
+            classes: 0,
+            prior: "normal",
+        },
         // A large one's products use the threads.
-        Case { name: "wide", network: parse("300,300"), shape: Shape::Flat(40), rows: 300, batch: 256, classes: 4, prior: "scale-mixture" },
-        Case { name: "conv", network: toml::from_str(conv).unwrap(), shape: image, rows: 150, batch: 128, classes: 3, prior: "normal" },
+        Case {
+            name: "wide",
+            network: parse("300,300"),
+            shape: Shape::Flat(40),
+            rows: 300,
+            batch: 256,
+            classes: 4,
+            prior: "scale-mixture",
+        },
+        Case {
+            name: "conv",
+            network: toml::from_str(conv).unwrap(),
+            shape: image,
+            rows: 150,
+            batch: 128,
+            classes: 3,
+            prior: "normal",
+        },
     ]
 }
 

@@ -38,10 +38,7 @@ fn rows(key: Key, n: usize) -> (Vec<f64>, Vec<f64>) {
 }
 
 fn to_table(x: &[f64], y: &[f64]) -> posterior::Result<Table> {
-    Table::from_columns(vec![
-        ("x".into(), Column::Number(x.to_vec())),
-        ("y".into(), Column::Number(y.to_vec())),
-    ])
+    Table::from_columns(vec![("x".into(), Column::Number(x.to_vec())), ("y".into(), Column::Number(y.to_vec()))])
 }
 
 /// One method's fit, what it predicts on the grid, and its scores.

@@ -65,8 +65,15 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("fit", format!("{} steps, {} epochs, {}", grouped(s.steps as usize), s.epochs.len(), seconds(s.seconds))),
     ];
     if let Some(last) = s.epochs.last() {
-        let penalty = if s.penalty_name.is_empty() { String::new() } else { format!(", {} {}", s.penalty_name, number(last.penalty)) };
-        rows.push(("objective", format!("{} (negative log-likelihood {}{penalty})", number(last.objective), number(last.nll))));
+        let penalty = if s.penalty_name.is_empty() {
+            String::new()
+        } else {
+            format!(", {} {}", s.penalty_name, number(last.penalty))
+        };
+        rows.push((
+            "objective",
+            format!("{} (negative log-likelihood {}{penalty})", number(last.objective), number(last.nll)),
+        ));
     }
     let layout = full_layout(&*model.network, &*model.likelihood);
     let blocks: Vec<Vec<String>> = layout

@@ -103,7 +103,8 @@ fn show(
         write_file(&args.out, chart.svg().as_bytes())?;
     }
     if args.common.json {
-        let summary: Vec<_> = rows.iter().map(|(name, q)| json!({ "what": name, "levels": levels, "quantiles": q })).collect();
+        let summary: Vec<_> =
+            rows.iter().map(|(name, q)| json!({ "what": name, "levels": levels, "quantiles": q })).collect();
         return json(&json!({ "x": x, "functions": functions, "summary": summary }));
     }
     let cells: Vec<Vec<String>> = rows

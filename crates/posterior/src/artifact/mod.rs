@@ -122,7 +122,10 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
     if header.format > FORMAT {
         return Err(Error::artifact(
             path,
-            format!("the file has format {}, written by {}; this program reads up to {FORMAT}", header.format, header.written_by),
+            format!(
+                "the file has format {}, written by {}; this program reads up to {FORMAT}",
+                header.format, header.written_by
+            ),
             "use a newer version of posterior",
         ));
     }
@@ -133,7 +136,10 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
     let resolved = manifest.recipe.resolve(&manifest.encoder).map_err(in_file)?;
     let dim = resolved.prior.len();
     if dim != manifest.parameters {
-        return Err(damaged(format!("the manifest speaks of {} parameters, its network has {dim}", manifest.parameters)));
+        return Err(damaged(format!(
+            "the manifest speaks of {} parameters, its network has {dim}",
+            manifest.parameters
+        )));
     }
     let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(format!("the tensors are damaged ({e})")))?;
     let tensor = |name: &str| {

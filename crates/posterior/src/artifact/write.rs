@@ -36,7 +36,9 @@ mod tests {
         write_file(&path, b"one").unwrap();
         write_file(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert!(write_file(&dir.path().join("missing/a.bin"), b"x").unwrap_err().to_string().starts_with("cannot write"));
+        assert!(
+            write_file(&dir.path().join("missing/a.bin"), b"x").unwrap_err().to_string().starts_with("cannot write")
+        );
         assert!(write_file(dir.path(), b"x").unwrap_err().to_string().ends_with("it is a folder"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
     }

@@ -30,8 +30,7 @@ pub use student_t::StudentT;
 use crate::error::{Error, Result};
 use crate::rng::{Key, Stream};
 
-/// ½ ln 2π.
-pub(crate) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8;
+pub(crate) use crate::math::special::HALF_LN_TAU;
 
 /// A distribution of one number.
 pub trait Distribution {

@@ -42,13 +42,7 @@ pub struct Map {
     settings: Settings,
 }
 
-fn fit(
-    problem: &Problem,
-    settings: &Settings,
-    with_prior: bool,
-    key: Key,
-    observer: &mut dyn Observer,
-) -> Result<Fit> {
+fn fit(problem: &Problem, settings: &Settings, with_prior: bool, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
     let mut trainer = PointTrainer::new(problem, with_prior, settings.count("batch_size"), key);
     let beta = if with_prior { 1.0 } else { 0.0 };
     let tempering = Tempering { beta, warmup: 0.0 };

@@ -100,14 +100,7 @@ pub struct MeanFieldTrainer<'p> {
 
 impl<'p> MeanFieldTrainer<'p> {
     /// Starts at q = N(mean, std²). A step draws `samples` weights and has at most `batch_size` rows.
-    pub fn new(
-        problem: &'p Problem,
-        mean: &[f32],
-        std: &[f32],
-        samples: usize,
-        batch_size: usize,
-        key: Key,
-    ) -> Self {
+    pub fn new(problem: &'p Problem, mean: &[f32], std: &[f32], samples: usize, batch_size: usize, key: Key) -> Self {
         MeanFieldTrainer {
             density: problem.density(batch_size),
             family: MeanField::new(mean, std, samples),
@@ -209,8 +202,7 @@ impl Method for MeanFieldInference {
             _ => problem.initial(key.purpose(Purpose::Init)),
         };
         let std = initial_std(problem.layout(), s.float("initial_std"), s.text("initial_scaling") == "fan-in");
-        let mut trainer =
-            MeanFieldTrainer::new(problem, &mean, &std, s.count("samples"), s.count("batch_size"), key);
+        let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.count("samples"), s.count("batch_size"), key);
         let tempering = Tempering { beta: s.float("beta"), warmup: s.float("kl_warmup") };
         let summary = train(&mut trainer, problem, s, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();

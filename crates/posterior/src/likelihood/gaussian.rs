@@ -6,10 +6,10 @@
 
 use super::noise::{self, NoiseScale};
 use super::pointwise::{Column, Kernel, Point, column};
-use super::special::{HALF_LN_TAU, normal_cdf};
 use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outcome};
 use crate::error::Result;
 use crate::math::Real;
+use crate::math::special::{HALF_LN_TAU, normal_cdf};
 use crate::nn::BlockSpec;
 use crate::rng::Stream;
 use crate::settings::Settings;

@@ -7,10 +7,11 @@
 //! observed one is indefinite. Nix & Weigend, ICNN 1994; Kendall & Gal, NeurIPS 2017. Two exponentials or so per row.
 
 use super::pointwise::{Column, Kernel, Point, column};
-use super::special::{HALF_LN_TAU, normal_cdf, sigmoid, softplus};
+use super::special::{sigmoid, softplus};
 use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outcome};
 use crate::error::Result;
 use crate::math::Real;
+use crate::math::special::{HALF_LN_TAU, normal_cdf};
 use crate::rng::Stream;
 use crate::settings::Settings;
 use std::sync::Arc;

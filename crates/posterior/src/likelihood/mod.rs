@@ -142,24 +142,6 @@ pub fn default_for(outcome: Outcome, classes: usize) -> &'static str {
     }
 }
 
-/// A precision every likelihood computes in: lets code that is generic over it call `dyn Likelihood`.
-pub trait LikelihoodReal: Real {
-    /// The arithmetic in this precision.
-    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<Self>;
-}
-
-impl LikelihoodReal for f32 {
-    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<f32> {
-        likelihood
-    }
-}
-
-impl LikelihoodReal for f64 {
-    fn likelihood(likelihood: &dyn Likelihood) -> &dyn LikelihoodOps<f64> {
-        likelihood
-    }
-}
-
 fn require_targets(name: &str, targets: usize) -> Result<()> {
     if targets == 0 {
         return Err(Error::setting(

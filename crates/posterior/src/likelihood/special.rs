@@ -1,23 +1,8 @@
-//! Distribution functions and constants that likelihoods need; to be swapped for `math::special` when that is in.
-//!
-//! Regularised incomplete beta and gamma functions by continued fraction and series (Numerical Recipes §6.2, §6.4; the
-//! fraction after Lentz). About 1e-13 relative; cost some tens of terms, √λ of them for large λ.
+//! Distribution functions and constants of the likelihoods, over `math::special`.
 
-use std::f64::consts::{PI, SQRT_2};
+use crate::math::special::{HALF_LN_TAU, beta_inc, gamma_q, ln_gamma, normal_cdf};
+use std::f64::consts::PI;
 use std::sync::LazyLock;
-
-/// ½ ln 2π
-pub(super) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8;
-
-/// ln Γ(x)
-pub(super) fn ln_gamma(x: f64) -> f64 {
-    libm::lgamma(x)
-}
-
-/// Φ(z), with relative accuracy in the lower tail.
-pub(super) fn normal_cdf(z: f64) -> f64 {
-    0.5 * libm::erfc(-z / SQRT_2)
-}
 
 /// ln(1 + eˣ)
 pub(super) fn softplus(x: f64) -> f64 {
@@ -28,12 +13,6 @@ pub(super) fn softplus(x: f64) -> f64 {
 pub(super) fn sigmoid(x: f64) -> f64 {
     let e = (-x.abs()).exp();
     if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
-}
-
-/// ln Σ eˣ
-pub(super) fn log_sum_exp(x: &[f64]) -> f64 {
-    let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    top + x.iter().map(|v| (v - top).exp()).sum::<f64>().ln()
 }
 
 /// ln y! for a whole y ≥ 0; ∞ for any other number, which no count is.
@@ -76,52 +55,9 @@ pub(super) fn student_cdf(t: f64, degrees: f64) -> f64 {
         return normal_cdf(z.copysign(t));
     }
     let square = t * t;
-    let tail = if square.is_infinite() {
-        0.0
-    } else {
-        0.5 * incomplete_beta(0.5 * degrees, 0.5, degrees / (degrees + square), square / (degrees + square))
-    };
+    let tail =
+        if square.is_infinite() { 0.0 } else { 0.5 * beta_inc(0.5 * degrees, 0.5, degrees / (degrees + square)) };
     if t < 0.0 { tail } else { 1.0 - tail }
-}
-
-/// I_x(a, b) with `y` = 1 − x.
-fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    if y <= 0.0 {
-        return 1.0;
-    }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * y.ln()).exp();
-    if x < (a + 1.0) / (a + b + 2.0) {
-        front * beta_fraction(a, b, x) / a
-    } else {
-        1.0 - front * beta_fraction(b, a, y) / b
-    }
-}
-
-const TINY: f64 = 1e-300;
-
-fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
-    let keep = |v: f64| if v.abs() < TINY { TINY } else { v };
-    let mut c = 1.0;
-    let mut d = 1.0 / keep(1.0 - (a + b) * x / (a + 1.0));
-    let mut h = d;
-    for m in 1..10_000 {
-        let m = f64::from(m);
-        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        d = 1.0 / keep(1.0 + even * d);
-        c = keep(1.0 + even / c);
-        h *= d * c;
-        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        d = 1.0 / keep(1.0 + odd * d);
-        c = keep(1.0 + odd / c);
-        h *= d * c;
-        if (d * c - 1.0).abs() < 1e-15 {
-            break;
-        }
-    }
-    h
 }
 
 /// P(Y ≤ y) of a Poisson count with the rate λ: the upper incomplete gamma function Q(⌊y⌋ + 1, λ).
@@ -141,38 +77,7 @@ pub(super) fn poisson_cdf(y: f64, rate: f64) -> f64 {
         let z = ((rate / a).cbrt() - 1.0 + 1.0 / (9.0 * a)) * 3.0 * a.sqrt();
         return normal_cdf(-z);
     }
-    let front = (a * rate.ln() - rate - ln_gamma(a)).exp();
-    let terms = 100 + 20 * a.max(rate).sqrt() as usize;
-    if rate < a + 1.0 {
-        let (mut term, mut sum) = (1.0 / a, 1.0 / a);
-        for n in 1..terms {
-            term *= rate / (a + n as f64);
-            sum += term;
-            if term < sum * 1e-16 {
-                break;
-            }
-        }
-        1.0 - front * sum
-    } else {
-        let mut b = rate + 1.0 - a;
-        let mut c = 1.0 / TINY;
-        let mut d = 1.0 / b;
-        let mut h = d;
-        for n in 1..terms {
-            let n = n as f64;
-            b += 2.0;
-            let an = -n * (n - a);
-            d = an * d + b;
-            d = 1.0 / if d.abs() < TINY { TINY } else { d };
-            c = b + an / c;
-            c = if c.abs() < TINY { TINY } else { c };
-            h *= d * c;
-            if (d * c - 1.0).abs() < 1e-15 {
-                break;
-            }
-        }
-        front * h
-    }
+    gamma_q(a, rate)
 }
 
 #[cfg(test)]

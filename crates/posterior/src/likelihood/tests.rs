@@ -70,7 +70,7 @@ impl Case {
     }
 
     /// Value, d_f, d_noise (which starts from 1: it must be added to).
-    fn gradient<R: LikelihoodReal>(
+    fn gradient<R: crate::Precision>(
         &self,
         f: &[f64],
         y: &[f64],

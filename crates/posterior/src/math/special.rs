@@ -24,6 +24,9 @@ pub use gamma::{beta_inc, digamma, gamma_p, gamma_q, ln_1p_minus, ln_beta, ln_ga
 pub use hermite::{gauss_hermite, normal_quadrature};
 pub use normal::{erf, erfc, normal_cdf, normal_log_cdf, normal_quantile};
 
+/// ½ ln 2π
+pub(crate) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_741_78;
+
 /// ln(eᵃ + eᵇ) without overflow; −∞ when both are −∞.
 pub fn log_add_exp(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };

@@ -112,7 +112,11 @@ impl Recipe {
                 Outcome::Class => "classes",
             };
             return Err(Error::setting(
-                format!("the likelihood '{chosen}' is for {}, but the target holds {}", word(entry.outcome), word(outcome)),
+                format!(
+                    "the likelihood '{chosen}' is for {}, but the target holds {}",
+                    word(entry.outcome),
+                    word(outcome)
+                ),
                 "leave it out, or say what the target is with --task regression, classification or count",
             ));
         }

@@ -203,7 +203,10 @@ fn check(what: &str, value: usize, largest: usize) -> Result<()> {
     if (1..=largest).contains(&value) {
         return Ok(());
     }
-    Err(Error::setting(format!("a layer's {what} cannot be {value}"), format!("it takes a whole number from 1 to {largest}")))
+    Err(Error::setting(
+        format!("a layer's {what} cannot be {value}"),
+        format!("it takes a whole number from 1 to {largest}"),
+    ))
 }
 
 #[cfg(test)]

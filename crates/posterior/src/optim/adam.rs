@@ -155,8 +155,10 @@ mod tests {
     fn pulls_act_on_their_ranges() {
         let n = 2 * BLOCK + 10;
         let cut = BLOCK + 7;
-        let pulls =
-            [Pull { range: 0..cut, centre: 0.0, precision: 2.0, kl_constant: 0.0 }, Pull { range: cut..n, centre: 3.0, precision: 1.0, kl_constant: 0.0 }];
+        let pulls = [
+            Pull { range: 0..cut, centre: 0.0, precision: 2.0, kl_constant: 0.0 },
+            Pull { range: cut..n, centre: 3.0, precision: 1.0, kl_constant: 0.0 },
+        ];
         let (mut w, zero) = (vec![1.0f32; n], vec![0.0f32; n]);
         Adam::new(n).ascend(&mut w, &zero, &pulls, 0.1);
         assert!(w[..cut].iter().all(|v| (v - 0.9).abs() < 1e-6));

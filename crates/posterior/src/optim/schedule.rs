@@ -3,31 +3,28 @@
 use crate::settings::{Allowed, Default, Setting, Settings};
 
 /// The highest learning rate.
-pub const LEARNING_RATE: Setting =
-    Setting {
-        name: "learning_rate",
-        help: "step size of Adam at its highest",
-        default: Default::Float(0.005),
-        allowed: Allowed::Above(0.0, 10.0),
-    };
+pub const LEARNING_RATE: Setting = Setting {
+    name: "learning_rate",
+    help: "step size of Adam at its highest",
+    default: Default::Float(0.005),
+    allowed: Allowed::Above(0.0, 10.0),
+};
 
 /// How it falls.
-pub const SCHEDULE: Setting =
-    Setting {
-        name: "schedule",
-        help: "how the learning rate falls: to 1 % along a cosine, to 1 % exponentially, or not at all",
-        default: Default::Text("cosine"),
-        allowed: Allowed::OneOf(&["cosine", "exponential", "constant"]),
-    };
+pub const SCHEDULE: Setting = Setting {
+    name: "schedule",
+    help: "how the learning rate falls: to 1 % along a cosine, to 1 % exponentially, or not at all",
+    default: Default::Text("cosine"),
+    allowed: Allowed::OneOf(&["cosine", "exponential", "constant"]),
+};
 
 /// How long it rises before.
-pub const WARMUP: Setting =
-    Setting {
-        name: "warmup",
-        help: "part of the steps over which the learning rate first rises from 0",
-        default: Default::Float(0.0),
-        allowed: Allowed::Float(0.0, 0.9),
-    };
+pub const WARMUP: Setting = Setting {
+    name: "warmup",
+    help: "part of the steps over which the learning rate first rises from 0",
+    default: Default::Float(0.0),
+    allowed: Allowed::Float(0.0, 0.9),
+};
 
 /// The last learning rate as a part of the highest.
 const FLOOR: f64 = 0.01;

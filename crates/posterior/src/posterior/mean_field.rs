@@ -37,7 +37,8 @@ impl MeanFieldPosterior {
     pub(super) fn restore(
         dim: usize,
         elbo: Option<f64>,
-        tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
+        tensors: &dyn Fn(&str) -> Option<Vec<f32>>,
+    ) -> Result<Box<dyn Posterior>> {
         let (mean, std) = (take("mean", dim, tensors)?, take("std", dim, tensors)?);
         if std.iter().any(|s| *s < 0.0) {
             return Err(Error::setting("a standard deviation is negative", "the file is damaged: fit the model again"));
@@ -85,7 +86,8 @@ impl Posterior for MeanFieldPosterior {
         Some((&self.mean, &self.std))
     }
     fn tensors(&self) -> Vec<Tensor> {
-        let tensor = |name: &str, data: &Vec<f32>| Tensor { name: name.into(), shape: vec![data.len()], data: data.clone() };
+        let tensor =
+            |name: &str, data: &Vec<f32>| Tensor { name: name.into(), shape: vec![data.len()], data: data.clone() };
         vec![tensor("mean", &self.mean), tensor("std", &self.std)]
     }
 }

@@ -25,7 +25,8 @@ impl PointPosterior {
     pub(super) fn restore(
         dim: usize,
         _: Option<f64>,
-        tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
+        tensors: &dyn Fn(&str) -> Option<Vec<f32>>,
+    ) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(PointPosterior { w: take("w", dim, tensors)? }))
     }
 }

@@ -151,8 +151,7 @@ impl Predictive {
     pub fn log_likelihood(&self, y: &[f64]) -> Vec<f64> {
         let targets = self.likelihood.targets();
         let standardised = self.likelihood.outcome() == Outcome::Real;
-        let jacobian: f64 =
-            if standardised { (0..targets).map(|t| self.scale.of(t).1.ln()).sum() } else { 0.0 };
+        let jacobian: f64 = if standardised { (0..targets).map(|t| self.scale.of(t).1.ln()).sum() } else { 0.0 };
         self.by_rows(1, |n, out| {
             let mut yn = y[n * targets..(n + 1) * targets].to_vec();
             if standardised {

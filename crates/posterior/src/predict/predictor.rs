@@ -68,9 +68,7 @@ impl Predictor for NetworkPredictor {
         let tasks: Vec<(usize, usize, &mut [f32])> = f
             .chunks_mut((rows * outputs).max(1))
             .enumerate()
-            .flat_map(|(s, f)| {
-                f.chunks_mut(per_task * outputs).enumerate().map(move |(t, f)| (s, t * per_task, f))
-            })
+            .flat_map(|(s, f)| f.chunks_mut(per_task * outputs).enumerate().map(move |(t, f)| (s, t * per_task, f)))
             .collect();
         tasks.into_par_iter().for_each_init(buffers, |(draw, drawn, workspace), (s, first, f)| {
             if *drawn != Some(s) {

@@ -4,9 +4,9 @@
 //! KL[N(μ, σ²) ‖ p] = E|w|/b + ln 2b − ½ ln 2πeσ², with E|w| = σ√(2/π) e^{−μ²/2σ²} + μ erf(μ/σ√2) (a folded normal).
 //! Williams, Neural Computation 1995. One addition per parameter.
 
-use super::special::{HALF_LN_TAU, erf};
 use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum, layer_std};
 use crate::math::Real;
+use crate::math::special::{HALF_LN_TAU, erf};
 use crate::rng::{Key, Stream};
 use std::f64::consts::{FRAC_2_PI, SQRT_2};
 use std::sync::Arc;

@@ -9,7 +9,6 @@ mod laplace;
 mod log_uniform;
 mod normal;
 mod scale_mixture;
-mod special;
 #[cfg(test)]
 mod tests;
 

@@ -3,9 +3,9 @@
 //! log p(w) = −½ ((w − m)/s)² − ln s − ½ ln 2π; KL[N(μ, σ²) ‖ p] = ln(s/σ) + (σ² + (μ − m)²)/2s² − ½. Neal, Bayesian
 //! Learning for Neural Networks, 1996. One multiply-add or two per parameter.
 
-use super::special::HALF_LN_TAU;
 use super::{BlockPrior, BlockPriorOps, LANES, PriorEntry, Term, lanes_sum, layer_std};
 use crate::math::Real;
+use crate::math::special::HALF_LN_TAU;
 use crate::rng::{Key, fill_normals};
 use crate::simd_fn;
 use std::sync::Arc;

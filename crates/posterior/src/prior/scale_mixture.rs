@@ -4,9 +4,9 @@
 //! and d/dw = −w (r/σ₁² + (1 − r)/σ₂²), r = sigmoid(a − b). Blundell et al., Weight Uncertainty in Neural Networks, ICML
 //! 2015, from whom the defaults are. One exponential and one logarithm per parameter. No closed KL.
 
-use super::special::HALF_LN_TAU;
 use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum};
 use crate::math::Real;
+use crate::math::special::HALF_LN_TAU;
 use crate::rng::{Key, Stream, fill_normals};
 use crate::settings::{Allowed, Default, Setting, Settings};
 use std::sync::Arc;

@@ -161,8 +161,7 @@ impl<'p, R: Precision> Density<'p, R> {
                 self.teams[..teams].par_iter_mut().enumerate().for_each(|(t, team)| {
                     let chunks = chunks * t / teams..chunks * (t + 1) / teams;
                     let mut gradient = std::mem::take(&mut team.gradient);
-                    team.value =
-                        work(problem, w, &view, mode, self.chunk, chunks, true, team, Some(&mut gradient));
+                    team.value = work(problem, w, &view, mode, self.chunk, chunks, true, team, Some(&mut gradient));
                     team.gradient = gradient;
                 });
                 let (network, noise) = grad.split_at_mut(size);
@@ -225,9 +224,8 @@ fn work<R: Precision>(
         let n = x.rows * outputs;
         let y = &view.y[from * targets..to * targets];
         let weights = view.weights.map(|w| &w[from..to]);
-        let gradient = grad
-            .is_some()
-            .then_some(LikelihoodGradient { d_f: &mut delta[..n], d_noise: &mut team.d_noise });
+        let gradient =
+            grad.is_some().then_some(LikelihoodGradient { d_f: &mut delta[..n], d_noise: &mut team.d_noise });
         value += likelihood.log_prob(&f[..n], y, noise, weights, view.scale, gradient);
         if let Some(grad) = grad.as_deref_mut() {
             network.backward(w, x, &pass, &mut team.workspace, grad, i > 0, None);

@@ -5,10 +5,10 @@
 //! Reference: Abramowitz & Stegun 6 and 26.5; Lentz (1976), Applied Optics 15; Temme (1979), SIAM J. Math. Anal. 10. Cost of the
 //! incomplete integrals: about √max(a, b) steps.
 
+use super::HALF_LN_TAU;
 use super::erfc;
 use std::f64::consts::{PI, TAU};
 
-const HALF_LN_TAU: f64 = 0.918_938_533_204_672_741_78;
 /// Above this, Temme's expansion with one correction is exact to 1e-12.
 const TEMME_FROM: f64 = 1e6;
 const MAX_STEPS: usize = 1_000_000;

@@ -2,11 +2,11 @@
 //!
 //! Reference: Wichura (1988), Algorithm AS 241, Applied Statistics 37; Abramowitz & Stegun 26.2.12 (tail series).
 
+use super::HALF_LN_TAU;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// What is missing from the f64 value of 1/√2.
 const FRAC_1_SQRT_2_REST: f64 = -4.833_646_656_726_456_5e-17;
-const HALF_LN_TAU: f64 = 0.918_938_533_204_672_741_78;
 
 /// erf(x) = 2/√π ∫₀ˣ e^{−t²} dt.
 pub fn erf(x: f64) -> f64 {
