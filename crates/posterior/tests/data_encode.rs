@@ -167,7 +167,7 @@ fn columns_without_use_are_left_out_or_refused() {
 }
 
 const HOLES: &str =
-    "x,s,b,y\n1,a,true,1\n,b,false,2\n3,,true,3\n4,a,,4\n5,b,false,5\n6,a,true,6\n7,b,false,7\n8,a,true,\n";
+    "x,s,b,y\n1,a,true,1\n,b,false,2\n3,,true,3\n4,a,,4\n5,b,false,5\n6,a,true,6\n7,b,false,7\n8,a,true,\n9,b,true,9\n";
 
 #[test]
 fn missing_values_are_refused_replaced_or_dropped() {

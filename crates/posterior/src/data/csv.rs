@@ -70,11 +70,14 @@ fn delimiter(bytes: &[u8]) -> u8 {
         }
         seen |= !b.is_ascii_whitespace();
     }
-    let best = *counts.iter().max().unwrap_or(&0);
-    match counts.iter().position(|c| *c == best) {
-        Some(1) => b';',
-        Some(2) => b'\t',
-        _ => b',',
+    // Of equals, a tab is the least likely to stand in a name.
+    let [comma, semicolon, tab] = counts;
+    if tab > 0 && tab >= comma.max(semicolon) {
+        b'\t'
+    } else if semicolon > comma {
+        b';'
+    } else {
+        b','
     }
 }
 

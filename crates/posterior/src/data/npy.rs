@@ -263,9 +263,9 @@ pub(super) mod tests {
         };
         assert_eq!(message(&good[..good.len() - 1]), "the NPY data is cut short; write it again");
         assert_eq!(message(&good[..20]), "the NPY header is cut short; write it again");
-        assert_eq!(message(&swap("(2, 3)", "(9, 9)")), "the NPY data is cut short; write it again");
+        assert_eq!(message(&swap("(2, 3", "(9, 9")), "the NPY data is cut short; write it again");
         assert_eq!(message(&swap("shape", "shaqe")), "the NPY header is damaged; write it again");
-        assert_eq!(message(&swap("(2, 3)", "(2, 0)")), "the array has no columns; give rows × columns");
+        assert_eq!(message(&swap("(2, 3", "(2, 0")), "the array has no columns; give rows × columns");
         assert_eq!(message(&swap("<f8", "<c8")), "the array holds '<c8', not numbers; save it as float64");
         assert_eq!(
             message(&npy(&[2, 1], Order::C, &[1.0, f64::INFINITY])),

@@ -32,6 +32,14 @@ fn table(file: File) -> Result<Table> {
         let top = descriptor.path().parts().first().map_or("", String::as_str);
         supported(descriptor).map_err(|e| e.in_column(&show(top)))?;
     }
+    // The crate asserts these where it should return an error.
+    let chunks = reader.metadata().row_groups().iter().flat_map(|g| g.columns());
+    let negative = chunks.into_iter().any(|c| {
+        c.data_page_offset() < 0 || c.compressed_size() < 0 || c.dictionary_page_offset().is_some_and(|o| o < 0)
+    });
+    if negative {
+        return Err(damaged("a column begins before the file does"));
+    }
     let mut columns: Vec<Column> = Vec::new();
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(damaged)?;
