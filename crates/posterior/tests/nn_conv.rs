@@ -2,7 +2,7 @@
 
 use posterior::math::{MatRef, Real, Threads};
 use posterior::nn::{
-    Activation, AvgPool, Conv, Dropout, Flatten, Layer, LayerOps, LayerSpace, MaxPool, Mode, Pass, Residual, Shape,
+    Activation, AvgPool, Conv, Dropout, Layer, LayerOps, LayerSpace, MaxPool, Mode, Pass, Residual, Shape,
 };
 use posterior::rng::{Key, fill_normals};
 
@@ -230,7 +230,6 @@ fn other_gradients() {
         check_gradient(&MaxPool::new(input, k, s).unwrap(), 7, Mode::Plain);
         check_gradient(&AvgPool::new(input, k, s).unwrap(), 7, Mode::Plain);
     }
-    check_gradient(&Flatten::new(input), 3, Mode::Plain);
     for mode in [Mode::Plain, Mode::Train(Key::new(1)), Mode::Draw(Key::new(1))] {
         check_gradient(&Dropout::new(input, 0.3).unwrap(), 5, mode);
         check_gradient(&residual(), 9, mode);

@@ -83,7 +83,6 @@ pub(super) fn poisson_cdf(y: f64, rate: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::f64::consts::LN_2;
 
     /// Values by hand: closed forms of t with 1 and 2 degrees, sums of Poisson terms, ln of factorials.
     #[test]
@@ -108,8 +107,7 @@ mod tests {
         near(ln_factorial(1e6), ln_gamma(1e6 + 1.0));
         assert!(ln_factorial(-1.0).is_infinite() && ln_factorial(0.5).is_infinite());
         near(ln_student_constant(200.1), ln_gamma(100.55) - ln_gamma(100.05) - 0.5 * (PI * 200.1).ln());
-        near(softplus(0.0), LN_2);
-        near(log_sum_exp(&[1000.0, 1000.0]), 1000.0 + LN_2);
+        near(softplus(0.0), std::f64::consts::LN_2);
         near(sigmoid(-800.0), 0.0);
     }
 }

@@ -1,6 +1,7 @@
 //! Every row of the table against finite differences, quadrature, sums and its own samples.
 
 use super::*;
+use crate::Precision;
 use crate::rng::Key;
 use crate::settings::Value;
 
@@ -70,7 +71,7 @@ impl Case {
     }
 
     /// Value, d_f, d_noise (which starts from 1: it must be added to).
-    fn gradient<R: crate::Precision>(
+    fn gradient<R: Precision>(
         &self,
         f: &[f64],
         y: &[f64],

@@ -86,7 +86,7 @@ pub fn gemm<R: Real>(
         Threads::Pool if m * n * k > PARALLEL_FROM && rayon::current_num_threads() > 1 => Parallelism::Rayon(0),
         _ => Parallelism::None,
     };
-    let _guard = allocation::Inside::new();
+    let _guard = allocation::Inside::new(matches!(parallel, Parallelism::Rayon(_)));
     // SAFETY: the assertion above keeps every access inside the three slices.
     unsafe {
         gemm::gemm(
@@ -116,25 +116,32 @@ pub fn gemm<R: Real>(
 /// Tells a counting allocator apart what `gemm` allocates for packing from what a training step allocates itself.
 pub mod allocation {
     use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     thread_local! {
-        static DEPTH: Cell<u32> = const { Cell::new(0) };
+        static HERE: Cell<bool> = const { Cell::new(false) };
     }
+    /// Calls that use the pool: they allocate on threads that did not make the call.
+    static ON_POOL: AtomicUsize = AtomicUsize::new(0);
 
-    /// Whether this thread is inside a call of `gemm` (always false in builds without debug assertions).
+    /// Whether this thread is inside a call of `gemm`, or may be working for one (always false in builds without debug
+    /// assertions).
     pub fn inside_gemm() -> bool {
-        DEPTH.with(|d| d.get() > 0)
+        HERE.with(Cell::get) || ON_POOL.load(Ordering::SeqCst) > 0
     }
 
-    pub(super) struct Inside;
+    pub(super) struct Inside {
+        on_pool: bool,
+    }
 
     impl Inside {
         #[inline(always)]
-        pub(super) fn new() -> Self {
+        pub(super) fn new(on_pool: bool) -> Self {
             if cfg!(debug_assertions) {
-                DEPTH.with(|d| d.set(d.get() + 1));
+                HERE.with(|d| d.set(true));
+                ON_POOL.fetch_add(usize::from(on_pool), Ordering::SeqCst);
             }
-            Inside
+            Inside { on_pool }
         }
     }
 
@@ -142,7 +149,8 @@ pub mod allocation {
         #[inline(always)]
         fn drop(&mut self) {
             if cfg!(debug_assertions) {
-                DEPTH.with(|d| d.set(d.get() - 1));
+                HERE.with(|d| d.set(false));
+                ON_POOL.fetch_sub(usize::from(self.on_pool), Ordering::SeqCst);
             }
         }
     }

@@ -150,7 +150,7 @@ fn closed_divergence_agrees_with_monte_carlo() {
             let terms: Vec<f64> = (0..n)
                 .map(|_| {
                     let e = stream.normal();
-                    -0.5 * e * e - sf.ln() - special::HALF_LN_TAU - log_p(&**prior, mf + sf * e)
+                    -0.5 * e * e - sf.ln() - crate::math::special::HALF_LN_TAU - log_p(&**prior, mf + sf * e)
                 })
                 .collect();
             let mean = terms.iter().sum::<f64>() / f64::from(n);

@@ -104,9 +104,6 @@ impl<'p, R: Precision> Density<'p, R> {
     }
 
     /// log p(D | w), or a mini-batch's unbiased estimate of it; with `grad`, its gradient, overwritten.
-    ///
-    /// # Panics
-    /// If a mini-batch has more rows than the buffers were made for.
     pub fn log_likelihood(&mut self, w: &[R], rows: Rows<'_>, mode: Mode, grad: Option<&mut [R]>) -> f64 {
         let problem = self.problem;
         let data = problem.data();
@@ -184,7 +181,11 @@ impl<'p, R: Precision> Density<'p, R> {
     }
 }
 
-fn gather<R: Copy>(from: &[R], rows: &[u32], width: usize, to: &mut [R]) {
+/// Copies rows together. The buffer is long enough but for a first batch of more rows than were announced.
+fn gather<R: Precision>(from: &[R], rows: &[u32], width: usize, to: &mut Vec<R>) {
+    if to.len() < rows.len() * width {
+        to.resize(rows.len() * width, R::ZERO);
+    }
     if width == 1 {
         for (to, &r) in to.iter_mut().zip(rows) {
             *to = from[r as usize];
