@@ -1,4 +1,4 @@
-//! Benchmarks: `steps [threads]`, `predict [threads]`, `published NAME`.
+//! Benchmarks: `steps [threads]`, `predict [threads]`, `rng`, `published NAME`.
 //!
 //! `steps` and `predict` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
@@ -6,12 +6,13 @@
 
 mod predict;
 mod published;
+mod rng;
 mod steps;
 mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | published NAME";
+const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | rng | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some("steps") => run(steps::run),
         Some("predict") => run(predict::run),
+        Some("rng") => run(rng::run),
         Some("published") => match args.get(1) {
             Some(name) => published::run(name),
             None => fail(&published::usage()),

@@ -124,6 +124,15 @@ impl Likelihood for Gaussian {
             variance[t] = self.scale.std(noise, t).powi(2);
         }
     }
+    fn moments_rows(&self, f: &[f32], noise: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        for t in 0..self.targets {
+            let v = self.scale.std(noise, t).powi(2);
+            for i in (t..mean.len()).step_by(self.targets) {
+                mean[i] = f64::from(f[i]);
+                variance[i] = v;
+            }
+        }
+    }
     fn cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64 {
         normal_cdf((value - f[target]) / self.scale.std(noise, target))
     }

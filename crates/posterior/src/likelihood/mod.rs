@@ -97,6 +97,17 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn hessian_row(&self, f: &[f64], y: &[f64], noise: &[f64], out: &mut [f64]);
     /// Mean and variance of every target given f, for real and count outcomes; of the class number for classes.
     fn moments(&self, f: &[f64], noise: &[f64], mean: &mut [f64], variance: &mut [f64]);
+    /// [`Likelihood::moments`] of several rows under the same noise. Overridden where the noise need not be worked out anew
+    /// for every row.
+    fn moments_rows(&self, f: &[f32], noise: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        let (outputs, targets) = (self.outputs(), self.targets());
+        let mut wide = vec![0.0; outputs];
+        let rows = mean.chunks_exact_mut(targets).zip(variance.chunks_exact_mut(targets));
+        for (f, (mean, variance)) in f.chunks_exact(outputs).zip(rows) {
+            wide.iter_mut().zip(f).for_each(|(w, f)| *w = f64::from(*f));
+            self.moments(&wide, noise, mean, variance);
+        }
+    }
     /// P(y_target ≤ value | f), for real and count outcomes; of the class number for classes.
     fn cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64;
     /// Class probabilities given f, for class outcomes; others have no classes and leave `out` alone.

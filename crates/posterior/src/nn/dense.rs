@@ -9,6 +9,9 @@ use super::layout::{BlockSpec, Role};
 use crate::math::{Mat, MatRef, Real, gemm};
 use crate::simd_fn;
 
+/// Numbers that stay in the first-level cache between two passes.
+const IN_CACHE: usize = 2048;
+
 /// A dense layer.
 #[derive(Debug, Clone)]
 pub struct Dense {
@@ -26,23 +29,35 @@ impl Dense {
 }
 
 simd_fn! {
-    /// z ← z + b on every row, a ← φ(z); z is written back only where the slope will need it (`keep`).
+    /// a ← φ(z + b), row by row; z + b is kept where the slope will need it (`keep`, else empty).
+    ///
+    /// Costly activations get a pass of their own over all numbers in a row of rows that stays in the cache: at the end of
+    /// each short row the vectors would not be full.
     fn bias_activation<R>(activation: Activation, bias: &[R], a: &mut [R], keep: &mut [R]) {
         let n = bias.len();
-        if keep.is_empty() {
-            with_activation!(activation, A => for row in a.chunks_exact_mut(n) {
-                for j in 0..n {
-                    row[j] = A.value::<R, F>(row[j] + bias[j]);
+        let cheap = matches!(activation, Activation::Identity | Activation::Relu);
+        let rows = if cheap { a.len() } else { (IN_CACHE / n.max(1)).max(1) * n };
+        with_activation!(activation, A => for (i, part) in a.chunks_mut(rows.max(1)).enumerate() {
+            if cheap {
+                for row in part.chunks_exact_mut(n) {
+                    for j in 0..n {
+                        row[j] = A.value::<R, F>(row[j] + bias[j]);
+                    }
                 }
-            });
-        } else {
-            with_activation!(activation, A => for (row, kept) in a.chunks_exact_mut(n).zip(keep.chunks_exact_mut(n)) {
+                continue;
+            }
+            for row in part.chunks_exact_mut(n) {
                 for j in 0..n {
-                    kept[j] = row[j] + bias[j];
-                    row[j] = A.value::<R, F>(kept[j]);
+                    row[j] += bias[j];
                 }
-            });
-        }
+            }
+            if !keep.is_empty() {
+                keep[i * rows..][..part.len()].copy_from_slice(part);
+            }
+            for v in part {
+                *v = A.value::<R, F>(*v);
+            }
+        });
     }
 }
 

@@ -87,15 +87,26 @@ impl Predictive {
         }
     }
 
-    /// Fills `width` numbers per row in parallel.
-    pub(super) fn by_rows(&self, width: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Vec<f64> {
+    /// The outputs of draw s at `n` rows from row `from` on.
+    pub(super) fn outputs_of(&self, s: usize, from: usize, n: usize) -> &[f32] {
+        let k = self.likelihood.outputs();
+        &self.outputs(s)[from * k..(from + n) * k]
+    }
+
+    /// Fills `width` numbers per row in parallel; `fill` gets the number of its first row and its rows' numbers, all 0.
+    pub(super) fn by_blocks(&self, width: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Vec<f64> {
         let mut out = vec![0.0; self.rows * width];
-        out.par_chunks_mut((ROWS * width).max(1)).enumerate().for_each(|(b, rows)| {
-            for (i, row) in rows.chunks_mut(width).enumerate() {
-                fill(b * ROWS + i, row);
-            }
-        });
+        out.par_chunks_mut((ROWS * width).max(1)).enumerate().for_each(|(b, rows)| fill(b * ROWS, rows));
         out
+    }
+
+    /// [`Predictive::by_blocks`] row by row.
+    pub(super) fn by_rows(&self, width: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Vec<f64> {
+        self.by_blocks(width, |from, rows| {
+            for (i, row) in rows.chunks_mut(width).enumerate() {
+                fill(from + i, row);
+            }
+        })
     }
 
     /// Mean and variance split in two, for real and count outcomes, in the user's units.

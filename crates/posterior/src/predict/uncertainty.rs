@@ -20,32 +20,32 @@ pub struct RealUncertainty {
 impl RealUncertainty {
     pub(super) fn of(p: &Predictive, scale: &TargetScale) -> RealUncertainty {
         let targets = p.likelihood().targets();
-        let (outputs, draws) = (p.likelihood().outputs(), p.draws() as f64);
-        let packed = p.by_rows(3 * targets, |n, row| {
-            let mut f = vec![0.0; outputs];
-            let mut buffer = vec![0.0; 3 * targets];
-            let (mean, rest) = buffer.split_at_mut(targets);
-            let (variance, first) = rest.split_at_mut(targets);
+        let draws = p.draws() as f64;
+        let packed = p.by_blocks(3 * targets, |from, block| {
+            let n = block.len() / 3;
+            let mut buffer = vec![0.0; 3 * n];
+            let (mean, rest) = buffer.split_at_mut(n);
+            let (variance, first) = rest.split_at_mut(n);
             for s in 0..p.draws() {
-                p.output(s, n, &mut f);
-                p.likelihood().moments(&f, p.noise_of(s), mean, variance);
+                let outputs = p.outputs_of(s, from, n / targets);
+                p.likelihood().moments_rows(outputs, p.noise_of(s), mean, variance);
                 if s == 0 {
                     first.copy_from_slice(mean);
                 }
                 // Sums of deviations from the first draw: the square of the mean never swallows the variance.
-                for t in 0..targets {
-                    let d = mean[t] - first[t];
-                    row[3 * t] += d;
-                    row[3 * t + 1] += d * d;
-                    row[3 * t + 2] += variance[t];
+                for (i, sums) in block.chunks_exact_mut(3).enumerate() {
+                    let d = mean[i] - first[i];
+                    sums[0] += d;
+                    sums[1] += d * d;
+                    sums[2] += variance[i];
                 }
             }
-            for t in 0..targets {
-                let (centre, std) = scale.of(t);
-                let d = row[3 * t] / draws;
-                row[3 * t] = centre + std * (first[t] + d);
-                row[3 * t + 1] = std * std * (row[3 * t + 1] / draws - d * d).max(0.0);
-                row[3 * t + 2] *= std * std / draws;
+            for (i, sums) in block.chunks_exact_mut(3).enumerate() {
+                let (centre, std) = scale.of(i % targets);
+                let d = sums[0] / draws;
+                sums[0] = centre + std * (first[i] + d);
+                sums[1] = std * std * (sums[1] / draws - d * d).max(0.0);
+                sums[2] *= std * std / draws;
             }
         });
         let column = |i: usize| packed.chunks(3).map(|c| c[i]).collect();
