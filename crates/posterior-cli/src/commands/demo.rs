@@ -18,7 +18,7 @@ use serde_json::json;
 const NOISE: f64 = 0.1;
 /// Inputs are drawn from here; between the two there is a gap.
 const CLUSTERS: [(f64, f64); 2] = [(-2.0, -0.7), (0.7, 2.0)];
-const ROWS: usize = 120;
+const ROWS: usize = 400;
 const DRAWS: usize = 500;
 
 fn truth(x: f64) -> f64 {
@@ -52,10 +52,18 @@ struct Shown {
 }
 
 fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Table) -> anyhow::Result<Shown> {
+    let mut choice = Choice::named(method)
+        .with("epochs", Value::Int(5000))
+        .with("batch_size", Value::Int(ROWS as i64))
+        .with("learning_rate", Value::Float(0.01));
+    if method == "mean-field" {
+        choice = choice.with("samples", Value::Int(4));
+    }
     let recipe = Recipe {
-        network: NetworkSpec::parse("50,50", Activation::Tanh)?,
-        prior: Choice::named("normal").with("weight_std", Value::Float(2.0)),
-        method: Choice::named(method),
+        network: NetworkSpec::parse("30,30,30", Activation::Relu)?,
+        // Wider than usual: the function bends sharply, and mean-field falls back to the prior where it can.
+        prior: Choice::named("normal").with("weight_std", Value::Float(4.0)).with("bias_std", Value::Float(4.0)),
+        method: choice,
         ..Recipe::default()
     };
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
@@ -111,7 +119,7 @@ pub fn run(args: &Demo) -> anyhow::Result<()> {
     let (head, cells) = cells(&shown, &places, &at);
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     print(&format!(
-        "{ROWS} rows of y = sin 2x + x/2 + noise, with a gap in the middle. Network 50,50 tanh.\n\n{}\n\
+        "{ROWS} rows of y = sin 2x + x/2 + noise, with a gap in the middle. Network 30,30,30 relu.\n\n{}\n\
          How sure is it? MAP cannot say; mean-field is narrow on the data, wide in the gap and outside.\n\
          Picture: {}\n\nNext, your own file:  posterior fit DATA.csv --target COLUMN\n",
         table(&head, &cells),
@@ -179,7 +187,7 @@ fn page(
         title: "What the network knows, and what it does not".into(),
         lead: format!(
             "{ROWS} rows of y = sin 2x + x/2 with noise of standard deviation {NOISE}, and none between {} and {}. The same \
-             network, 50,50 tanh, fitted twice: to one best set of weights, and to a distribution over weights.",
+             network, 30,30,30 relu, fitted twice: to one best set of weights, and to a distribution over weights.",
             CLUSTERS[0].1, CLUSTERS[1].0
         ),
         sections: vec![
