@@ -73,6 +73,8 @@ fn map_mnist(folder: &PathBuf) -> posterior::Result<serde_json::Value> {
     let (train, test) = (read("train-images-idx3-ubyte.gz")?, read("t10k-images-idx3-ubyte.gz")?);
     let recipe = Recipe {
         network: NetworkSpec::parse("400,400", Activation::Relu)?,
+        // The default of 1/√fan-in regularises too much for 60 000 rows (2.5 % error).
+        prior: Choice::named("normal").with("weight_std", Value::Float(5.0)).with("bias_std", Value::Float(5.0)),
         method: Choice::named("map")
             .with("epochs", Value::Int(EPOCHS as i64))
             .with("learning_rate", Value::Float(0.001)),

@@ -118,23 +118,17 @@ fn gelu_inner<R: Real, const F: bool>(z: R) -> R {
 
 /// Runs `$body` with the constant `$A` equal to `$activation`, so that the choice is made outside of the loops in it.
 macro_rules! with_activation {
-    ($activation:expr, $A:ident => $body:expr) => {{
-        use $crate::nn::activation::Activation as __Activation;
-        macro_rules! arm {
-            ($variant:ident) => {{
-                const $A: __Activation = __Activation::$variant;
-                $body
-            }};
-        }
+    ($activation:expr, $A:ident => $body:expr) => {
+        with_activation!(@arms $activation, $A, $body, Identity Relu Tanh Gelu Sigmoid Silu)
+    };
+    (@arms $activation:expr, $A:ident, $body:expr, $($name:ident)*) => {
         match $activation {
-            __Activation::Identity => arm!(Identity),
-            __Activation::Relu => arm!(Relu),
-            __Activation::Tanh => arm!(Tanh),
-            __Activation::Gelu => arm!(Gelu),
-            __Activation::Sigmoid => arm!(Sigmoid),
-            __Activation::Silu => arm!(Silu),
+            $(Activation::$name => {
+                const $A: Activation = Activation::$name;
+                $body
+            })*
         }
-    }};
+    };
 }
 pub(crate) use with_activation;
 

@@ -332,7 +332,7 @@ impl Layer for Conv {
             text += &format!(" padding {}", g.padding);
         }
         if self.epilogue.activation != Activation::Identity {
-            text += &format!(" {:?}", self.epilogue.activation).to_lowercase();
+            text += &format!(" {}", self.epilogue.activation.name());
         }
         if let Some(pool) = &self.epilogue.pool {
             text += &format!(" max pool {}", pool.kernel);
@@ -354,7 +354,7 @@ impl Layer for Conv {
         let g = &self.geometry;
         let shape = vec![self.channels, g.channels, g.kernel.0, g.kernel.1];
         vec![
-            BlockSpec::new("weight", shape, Role::Weight, g.patch()),
+            BlockSpec::new("weight", shape, Role::Weight, g.patch()).gain(self.epilogue.activation.gain()),
             BlockSpec::new("bias", vec![self.channels], Role::Bias, g.patch()),
         ]
     }

@@ -4,7 +4,7 @@
 //! linear map. Cost: one copy (one addition) per number of the columns, kh·kw times the image. After the product come bias,
 //! activation and pool in one pass over it (`finish`), and its transpose on the way back (`unfinish`).
 
-use super::activation::Activation;
+use super::activation::{Activation, with_activation};
 use super::pool::{Windows, max_plane, max_plane_back};
 use crate::math::Real;
 use crate::simd_fn;
@@ -209,21 +209,6 @@ impl Epilogue {
     }
 }
 
-/// `$body` with `$A` a constant activation, so that its inner loops have no branch.
-macro_rules! per_activation {
-    ($activation:expr, $A:ident => $body:expr) => {
-        per_activation!(@arms $activation, $A, $body, Identity Relu Tanh Gelu Sigmoid Silu)
-    };
-    (@arms $activation:expr, $A:ident, $body:expr, $($name:ident)*) => {
-        match $activation {
-            $(Activation::$name => {
-                const $A: Activation = Activation::$name;
-                $body
-            })*
-        }
-    };
-}
-
 simd_fn! {
     /// From the product y [channel][image, area] to the output [image][channel, area]: bias, activation, pool.
     pub(super) fn finish<R>(e: &Epilogue, y: &[R], bias: &[R], out: &mut [R], index: &mut [u8], pre: &mut [R]) {
@@ -236,17 +221,17 @@ simd_fn! {
                 let out = &mut out[at..][..n];
                 if let Some(windows) = &e.pool {
                     max_plane(windows, y, out, &mut index[at..][..n]);
-                    per_activation!(e.activation, A => for a in out {
+                    with_activation!(e.activation, A => for a in out {
                         *a = A.value::<R, F>(*a + *b);
                     });
                 } else if e.activation.slope_needs_input() {
                     let pre = &mut pre[at..][..n];
-                    per_activation!(e.activation, A => for i in 0..n {
+                    with_activation!(e.activation, A => for i in 0..n {
                         pre[i] = y[i] + *b;
                         out[i] = A.value::<R, F>(pre[i]);
                     });
                 } else {
-                    per_activation!(e.activation, A => for i in 0..n {
+                    with_activation!(e.activation, A => for i in 0..n {
                         out[i] = A.value::<R, F>(y[i] + *b);
                     });
                 }
@@ -260,7 +245,7 @@ simd_fn! {
     pub(super) fn through_activation<R>(activation: Activation, pre: &[R], out: &[R], delta: &mut [R]) {
         let (pre, out) = (&pre[..delta.len()], &out[..delta.len()]);
         if activation != Activation::Identity {
-            per_activation!(activation, A => for i in 0..delta.len() {
+            with_activation!(activation, A => for i in 0..delta.len() {
                 delta[i] *= A.slope::<R, F>(pre[i], out[i]);
             });
         }

@@ -1,6 +1,7 @@
 //! f_w(x): networks made of layers over one flat parameter vector.
 
 pub(crate) mod activation;
+mod chain;
 mod conv;
 mod dense;
 mod dropout;

@@ -1,12 +1,12 @@
 //! A network: layers one after another over one flat parameter vector, and the buffers of a pass.
 
+use super::chain::Chain;
 use super::layer::{Layer, LayerSpace, Pass, Shape};
 use super::layout::{Layout, Role};
 use crate::Precision;
 use crate::math::{MatRef, Real};
 use crate::rng::{Key, fill_normals};
 use std::fmt::Debug;
-use std::ops::Range;
 
 /// Buffers for passes over up to a fixed number of rows; sized once, so that a step allocates nothing.
 #[derive(Debug)]
@@ -69,10 +69,8 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
 /// Layers one after another.
 #[derive(Debug)]
 pub struct Sequential {
-    layers: Vec<Box<dyn Layer>>,
-    ranges: Vec<Range<usize>>,
+    chain: Chain,
     layout: Layout,
-    input: Shape,
 }
 
 impl Sequential {
@@ -83,34 +81,23 @@ impl Sequential {
     pub fn new(layers: Vec<Box<dyn Layer>>) -> Sequential {
         assert!(!layers.is_empty(), "a network has a layer");
         assert!(layers.windows(2).all(|l| l[0].output().len() == l[1].input().len()), "shapes follow on each other");
+        let chain = Chain::new(layers);
         let mut layout = Layout::default();
-        let mut ranges = Vec::new();
-        for (i, layer) in layers.iter().enumerate() {
-            let start = layout.len();
-            for mut spec in layer.blocks() {
-                spec.path.push(i.to_string());
-                layout.push(i, &spec);
-            }
-            ranges.push(start..layout.len());
+        for i in 0..chain.layers.len() {
+            chain.blocks(i).iter().for_each(|spec| layout.push(i, spec));
         }
-        let input = layers[0].input();
-        Sequential { layers, ranges, layout, input }
+        Sequential { chain, layout }
     }
 }
 
 impl<R: Precision> Network<R> for Sequential {
     fn workspace(&self, rows: usize) -> Workspace<R> {
-        Workspace { layers: self.layers.iter().map(|l| R::layer(&**l).space(rows)).collect(), rows }
+        Workspace { layers: self.chain.spaces(rows), rows }
     }
 
     fn forward<'s>(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &'s mut Workspace<R>) -> MatRef<'s, R> {
-        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate() {
-            let (before, after) = ws.layers.split_at_mut(i);
-            let input = input_of(before.last(), x, layer.input());
-            R::layer(&**layer).forward(&w[range.clone()], input, &Pass { layer: i as u64, ..*pass }, &mut after[0]);
-        }
-        let last = self.layers.len() - 1;
-        let width = self.layers[last].output().len();
+        self.chain.forward(w, x, pass, &mut ws.layers);
+        let (last, width) = (self.chain.layers.len() - 1, self.outputs());
         MatRef::new(&ws.layers[last].out[..x.rows * width], x.rows, width)
     }
 
@@ -122,26 +109,10 @@ impl<R: Precision> Network<R> for Sequential {
         ws: &mut Workspace<R>,
         grad: &mut [R],
         accumulate: bool,
-        mut dx: Option<&mut [R]>,
+        dx: Option<&mut [R]>,
     ) {
-        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate().rev() {
-            let (before, after) = ws.layers.split_at_mut(i);
-            // The gradient in the layer's input is the gradient in the output of the one before it.
-            let (kept, d_input) = match before.last_mut() {
-                Some(LayerSpace { out, delta, .. }) => (Some(&*out), Some(&mut delta[..x.rows * layer.input().len()])),
-                None => (None, dx.take()),
-            };
-            let width = layer.input().len();
-            let input = kept.map_or(x, |out| MatRef::new(&out[..x.rows * width], x.rows, width));
-            let pass = Pass { layer: i as u64, ..*pass };
-            let (w, grad) = (&w[range.clone()], &mut grad[range.clone()]);
-            R::layer(&**layer).backward(w, input, &pass, &mut after[0], grad, accumulate, d_input);
-        }
+        self.chain.backward(w, x, pass, &mut ws.layers, grad, accumulate, dx);
     }
-}
-
-fn input_of<'a, R: Real>(before: Option<&'a LayerSpace<R>>, x: MatRef<'a, R>, shape: Shape) -> MatRef<'a, R> {
-    before.map_or(x, |space| MatRef::new(&space.out[..x.rows * shape.len()], x.rows, shape.len()))
 }
 
 impl AnyNetwork for Sequential {
@@ -149,16 +120,16 @@ impl AnyNetwork for Sequential {
         &self.layout
     }
     fn input(&self) -> Shape {
-        self.input
+        self.chain.layers[0].input()
     }
     fn outputs(&self) -> usize {
-        self.layers[self.layers.len() - 1].output().len()
+        self.chain.layers[self.chain.layers.len() - 1].output().len()
     }
     fn describe(&self) -> Vec<String> {
-        self.layers.iter().map(|l| l.describe()).collect()
+        self.chain.layers.iter().map(|l| l.describe()).collect()
     }
     fn activations(&self) -> usize {
-        self.layers.iter().map(|l| l.output().len()).sum()
+        self.chain.layers.iter().map(|l| l.output().len()).sum()
     }
 }
 

@@ -1,0 +1,81 @@
+//! Layers one after another: what a network and a residual block have in common.
+
+use super::layer::{Layer, LayerSpace, Pass};
+use super::layout::BlockSpec;
+use crate::Precision;
+use crate::math::MatRef;
+use crate::rng::Key;
+use std::ops::Range;
+
+/// Layers whose shapes follow on each other, and where each one's parameters stand.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub layers: Vec<Box<dyn Layer>>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Chain {
+    pub fn new(layers: Vec<Box<dyn Layer>>) -> Chain {
+        let mut end = 0;
+        let ranges = layers.iter().map(|layer| {
+            let start = end;
+            end += layer.blocks().iter().map(BlockSpec::len).sum::<usize>();
+            start..end
+        });
+        Chain { ranges: ranges.collect(), layers }
+    }
+
+    /// The blocks of layer `i`, with its number in their path.
+    pub fn blocks(&self, i: usize) -> Vec<BlockSpec> {
+        let mut blocks = self.layers[i].blocks();
+        blocks.iter_mut().for_each(|b| b.path.push(i.to_string()));
+        blocks
+    }
+
+    pub fn spaces<R: Precision>(&self, rows: usize) -> Vec<LayerSpace<R>> {
+        self.layers.iter().map(|l| R::layer(&**l).space(rows)).collect()
+    }
+
+    /// The pass of layer `i`, with a number for keys that no other layer has, however deep.
+    fn pass(pass: &Pass, i: usize) -> Pass {
+        Pass { layer: Key::new(pass.layer).derive(i as u64).0[0], ..*pass }
+    }
+
+    /// What goes into layer `i`: the output of the one before it.
+    fn input<'a, R: Precision>(&self, i: usize, x: MatRef<'a, R>, before: Option<&'a [R]>) -> MatRef<'a, R> {
+        let width = self.layers[i].input().len();
+        before.map_or(x, |out| MatRef::new(&out[..x.rows * width], x.rows, width))
+    }
+
+    pub fn forward<R: Precision>(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, spaces: &mut [LayerSpace<R>]) {
+        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate() {
+            let (before, after) = spaces.split_at_mut(i);
+            let input = self.input(i, x, before.last().map(|s| &*s.out));
+            R::layer(&**layer).forward(&w[range.clone()], input, &Chain::pass(pass, i), &mut after[0]);
+        }
+    }
+
+    pub fn backward<R: Precision>(
+        &self,
+        w: &[R],
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        spaces: &mut [LayerSpace<R>],
+        grad: &mut [R],
+        accumulate: bool,
+        mut dx: Option<&mut [R]>,
+    ) {
+        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate().rev() {
+            let (before, after) = spaces.split_at_mut(i);
+            // The gradient in a layer's input is the gradient in the output of the one before it.
+            let (out, d_input) = match before.last_mut() {
+                Some(LayerSpace { out, delta, .. }) => (Some(&**out), Some(&mut delta[..x.rows * layer.input().len()])),
+                None => (None, dx.take()),
+            };
+            let input = self.input(i, x, out);
+            let (w, grad) = (&w[range.clone()], &mut grad[range.clone()]);
+            let pass = Chain::pass(pass, i);
+            R::layer(&**layer).backward(w, input, &pass, &mut after[0], grad, accumulate, d_input);
+        }
+    }
+}
