@@ -8,7 +8,7 @@ use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::{Activation, NetworkSpec};
 use posterior::settings::Value;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use std::time::Instant;
 struct Published {
     name: &'static str,
     what: &'static str,
-    run: fn(&PathBuf) -> posterior::Result<serde_json::Value>,
+    run: fn(&Path) -> posterior::Result<serde_json::Value>,
 }
 
 const PUBLISHED: &[Published] = &[Published {
@@ -67,7 +67,7 @@ impl Observer for Dots {
     }
 }
 
-fn map_mnist(folder: &PathBuf) -> posterior::Result<serde_json::Value> {
+fn map_mnist(folder: &Path) -> posterior::Result<serde_json::Value> {
     const EPOCHS: usize = 20;
     let read = |name: &str| Table::read(&folder.join("mnist").join(name), &ReadOptions::default());
     let (train, test) = (read("train-images-idx3-ubyte.gz")?, read("t10k-images-idx3-ubyte.gz")?);

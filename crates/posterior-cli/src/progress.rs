@@ -31,7 +31,7 @@ impl Terminal {
 
 impl Observer for Terminal {
     fn progress(&mut self, p: &Progress) -> Flow {
-        if p.step % 64 == 0 || p.step == p.steps {
+        if p.step.is_multiple_of(64) || p.step == p.steps {
             self.bar.set_length(p.steps);
             self.bar.set_position(p.step);
             if p.objective.is_finite() {

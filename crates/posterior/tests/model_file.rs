@@ -150,10 +150,9 @@ proptest! {
             let end = start + h[start..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
             format!("{}{value}{}", &h[..start], &h[end..])
         });
-        if let Ok(model) = from_bytes(&bytes, Path::new("m")) {
-            if let Ok(rows) = model.encoder.encode(&table(3), false) {
+        if let Ok(model) = from_bytes(&bytes, Path::new("m"))
+            && let Ok(rows) = model.encoder.encode(&table(3), false) {
                 model.predict(&rows, 2).outputs(0);
             }
-        }
     }
 }

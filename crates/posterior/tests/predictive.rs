@@ -25,7 +25,7 @@ fn predictive(likelihood: &Arc<dyn Likelihood>, scale: TargetScale) -> (Predicti
     (Predictive::new(likelihood.clone(), f.clone(), noise.clone(), DRAWS, ROWS, scale), f, noise)
 }
 
-fn row<'a>(v: &'a [f32], s: usize, n: usize, width: usize) -> Vec<f64> {
+fn row(v: &[f32], s: usize, n: usize, width: usize) -> Vec<f64> {
     v[(s * ROWS + n) * width..][..width].iter().map(|x| f64::from(*x)).collect()
 }
 

@@ -147,7 +147,7 @@ pub(super) fn train(
             }
             sum += value;
             summary.steps += 1;
-            if step % 16 == 0 || i + 1 == per_epoch {
+            if step.is_multiple_of(16) || i + 1 == per_epoch {
                 let objective = summary.epochs.last().map_or(f64::NAN, |e| e.objective);
                 let progress = Progress { step: summary.steps, steps, epoch: epoch + 1, epochs, objective };
                 if observer.progress(&progress) == Flow::Stop {
