@@ -13,12 +13,16 @@
 //! name = "normal"
 //! weight_std = 1.0
 //!
+//! [[layer_priors]]         # a layer whose prior differs
+//! layer = 0
+//! bias_std = 10.0
+//!
 //! [method]
 //! name = "mean-field"
 //! samples = 2
 //! ```
 
-use super::recipe::{Choice, Recipe};
+use super::recipe::{Choice, LayerPrior, Recipe};
 use crate::error::{Error, Place, Result};
 use crate::nn::{Activation, LayerSpec, NetworkSpec};
 use serde::Deserialize;
@@ -32,6 +36,8 @@ struct RecipeFile {
     likelihood: Choice,
     #[serde(default)]
     prior: Choice,
+    #[serde(default)]
+    layer_priors: Vec<LayerPrior>,
     #[serde(default)]
     method: Choice,
 }
@@ -80,6 +86,7 @@ impl Recipe {
             network: network.unwrap_or(default.network),
             likelihood: file.likelihood,
             prior: file.prior,
+            layer_priors: file.layer_priors,
             method: file.method,
         })
     }
@@ -103,6 +110,19 @@ mod tests {
         assert_eq!(recipe.network, NetworkSpec::parse("20,10", Activation::Relu).unwrap());
         assert_eq!(recipe.method, Choice::named("map").with("epochs", Value::Int(3)));
         assert_eq!(Recipe::from_toml("").unwrap(), Recipe::default());
+    }
+
+    #[test]
+    fn a_layer_can_have_a_prior_of_its_own() {
+        let text = "[network]\nhidden = [4]\n[prior]\nscaling = \"none\"\n[[layer_priors]]\nlayer = 1\nbias_std = 10.0\n";
+        let recipe = Recipe::from_toml(text).unwrap();
+        let resolved = recipe.resolve_for(crate::nn::Shape::Flat(2), crate::likelihood::Outcome::Real, 1).unwrap();
+        let stds: Vec<f64> = resolved.prior.blocks().iter().filter_map(|(_, p)| p.as_normal()).map(|n| n.1).collect();
+        assert_eq!(stds, [1.0, 1.0, 1.0, 10.0, 1.0]); // weights and biases of both layers, noise
+        assert_eq!(resolved.recipe.layer_priors, recipe.layer_priors);
+        let wrong = Recipe::from_toml("[[layer_priors]]\nlayer = 7\n").unwrap();
+        let error = wrong.resolve_for(crate::nn::Shape::Flat(2), crate::likelihood::Outcome::Real, 1).unwrap_err();
+        assert!(error.to_string().contains("layer 7"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod file;
 mod recipe;
 
-pub use recipe::{Choice, Recipe, Resolved};
+pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
 use crate::error::Result;

@@ -4,7 +4,7 @@ use crate::data::{Dataset, Encoder, TargetKind};
 use crate::error::{Error, Result};
 use crate::inference::{self, Method};
 use crate::likelihood::{self, Likelihood, Outcome};
-use crate::nn::{Activation, AnyNetwork, NetworkSpec, Shape};
+use crate::nn::{Activation, AnyNetwork, NetworkSpec, Role, Shape};
 use crate::prior::{self, Prior};
 use crate::problem::{Problem, full_layout};
 use crate::settings::{Settings, Value};
@@ -44,6 +44,18 @@ impl Choice {
     }
 }
 
+/// Standard deviations of one layer's prior, where they differ from the prior's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerPrior {
+    /// Number of the layer, from 0, as `posterior inspect` shows it.
+    pub layer: usize,
+    /// Of its weights, before scaling by fan-in.
+    pub weight_std: Option<f64>,
+    /// Of its biases.
+    pub bias_std: Option<f64>,
+}
+
 /// Everything about a fit but the data and the seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +69,9 @@ pub struct Recipe {
     /// Belief about weights; none means normal.
     #[serde(default)]
     pub prior: Choice,
+    /// Layers whose prior is wider or narrower than the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layer_priors: Vec<LayerPrior>,
     /// How to infer; none means mean-field.
     #[serde(default)]
     pub method: Choice,
@@ -72,6 +87,7 @@ impl Default for Recipe {
             network: default_network(),
             likelihood: Choice::default(),
             prior: Choice::default(),
+            layer_priors: Vec::new(),
             method: Choice::default(),
         }
     }
@@ -127,7 +143,12 @@ impl Recipe {
         let owner = format!("prior '{}'", prior_entry.name);
         let prior_settings = Settings::resolve(prior_entry.settings, &self.prior.pairs(), &owner)?;
         let layout = full_layout(&*network, &*likelihood);
-        let prior = Prior::new(prior_entry.name, &prior_settings, &layout, likelihood.noise_prior())?;
+        let mut prior = Prior::new(prior_entry.name, &prior_settings, &layout, likelihood.noise_prior())?;
+        for own in &self.layer_priors {
+            let std = |given: Option<f64>, role| given.or((prior_entry.std)(&prior_settings, role)).unwrap_or(1.0);
+            let (weight_std, bias_std) = (std(own.weight_std, Role::Weight), std(own.bias_std, Role::Bias));
+            prior = prior.with_layer_std(own.layer, weight_std, bias_std)?;
+        }
         let method = inference::find(self.method.name.as_deref().unwrap_or("mean-field"))?;
         let owner = format!("method '{}'", method.name);
         let method_settings = Settings::resolve(method.settings, &self.method.pairs(), &owner)?;
@@ -135,6 +156,7 @@ impl Recipe {
             network: self.network.clone(),
             likelihood: Choice::resolved(chosen, &settings),
             prior: Choice::resolved(prior_entry.name, &prior_settings),
+            layer_priors: self.layer_priors.clone(),
             method: Choice::resolved(method.name, &method_settings),
         };
         Ok(Resolved { recipe, network, likelihood, prior })

@@ -32,9 +32,9 @@ impl Stream {
         result
     }
 
-    /// Uniform on the open interval (0, 1), 53 bits.
+    /// Uniform on the open interval (0, 1), 52 bits: with 53, the last number would round to 1.
     pub fn uniform(&mut self) -> f64 {
-        ((self.bits() >> 11) as f64 + 0.5) * (1.0 / 9_007_199_254_740_992.0)
+        ((self.bits() >> 12) as f64 + 0.5) * (1.0 / 4_503_599_627_370_496.0)
     }
 
     /// Uniform on 0..n, without bias (Lemire 2019).
