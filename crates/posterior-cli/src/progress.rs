@@ -1,6 +1,7 @@
 //! A progress bar on a terminal, notes on standard error; neither when quiet.
 
 use crate::cli::Common;
+use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posterior::inference::{Flow, Observer, Progress};
 
@@ -43,7 +44,7 @@ impl Observer for Terminal {
 
     fn warn(&mut self, message: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("note: {message}"));
+            self.bar.suspend(|| note(&format!("note: {message}")));
         }
     }
 }
@@ -51,6 +52,6 @@ impl Observer for Terminal {
 /// Prints notes unless quiet.
 pub fn notes(common: &Common, warnings: &[String]) {
     if !common.quiet {
-        warnings.iter().for_each(|w| eprintln!("note: {w}"));
+        warnings.iter().for_each(|w| note(&format!("note: {w}")));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{encode_options, read, recipe};
 use crate::cli::Fit;
-use crate::output::{facts, grouped, json, number, print, seconds};
+use crate::output::{check_writable, facts, grouped, json, number, print, seconds};
 use crate::progress::Terminal;
 use posterior::artifact;
 use posterior::data::TargetKind;
@@ -13,10 +13,14 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     let recipe = recipe::from_flags(&args.recipe, args.method.as_deref())?;
     let table = read(&args.data, None)?;
     let options = encode_options(&args.target, &table)?;
+    check_writable(&args.out)?;
     let mut terminal = Terminal::new(&args.common, "fitting");
-    let model = Model::fit(&recipe, &table, &options, args.common.seed, &mut terminal)?;
+    let mut model = Model::fit(&recipe, &table, &options, args.common.seed.unwrap_or(0), &mut terminal)?;
     terminal.done();
+    // The file follows from data, recipe and seed alone: how long it took is told here and not kept.
+    let seconds = std::mem::take(&mut model.summary.seconds);
     artifact::save(&model, &args.out)?;
+    model.summary.seconds = seconds;
     if args.common.json {
         return json(&as_json(&model, &args.out));
     }

@@ -1,7 +1,7 @@
 //! `posterior inspect MODEL`: what a model file holds.
 
 use crate::cli::Inspect;
-use crate::output::{facts, grouped, json, number, print, seconds, table};
+use crate::output::{facts, grouped, json, number, print, table};
 use posterior::artifact;
 use posterior::data::TargetKind;
 use posterior::model::{Choice, Model};
@@ -62,7 +62,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("prior", choice(&model.recipe.prior)),
         ("method", choice(&model.recipe.method)),
         ("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))),
-        ("fit", format!("{} steps, {} epochs, {}", grouped(s.steps as usize), s.epochs.len(), seconds(s.seconds))),
+        ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs.len())),
     ];
     if let Some(last) = s.epochs.last() {
         let penalty = if s.penalty_name.is_empty() {

@@ -9,8 +9,11 @@ mod predict;
 mod prior;
 mod recipe;
 
-use crate::cli::{Command, Data, Target};
+use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
+use posterior::model::Model;
+use posterior::predict::NetworkPredictor;
+use posterior::rng::Key;
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
@@ -57,4 +60,13 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         },
         ignore: target.ignore.clone(),
     })
+}
+
+/// The model's predictor; its random numbers follow from the model's seed unless the user gives one.
+fn predictor(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
+    let mut predictor = model.predictor(draws as usize);
+    if let Some(seed) = common.seed {
+        predictor.key = Key::new(seed);
+    }
+    predictor
 }

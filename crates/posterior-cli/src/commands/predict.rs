@@ -1,12 +1,13 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::read;
+use super::{predictor, read};
 use crate::cli::Predict;
-use crate::output::print;
+use crate::output::{check_writable, print};
 use crate::progress::notes;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
 use posterior::model::Model;
+use posterior::predict::{NetworkPredictor, Predictive, Predictor};
 use serde_json::{Map, Value, json};
 
 /// Rows times draws times outputs that are kept in memory at once.
@@ -24,11 +25,12 @@ enum Cell {
 }
 
 pub fn run(args: &Predict) -> anyhow::Result<()> {
+    args.out.as_deref().map_or(Ok(()), check_writable)?;
     let model = artifact::load(&args.model)?;
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
     notes(&args.common, &encoded.warnings);
-    let columns = predict(&model, &encoded, args.draws as usize, args.interval);
+    let columns = predict(&model, &predictor(&model, args.draws, &args.common), &encoded, args.interval);
     let text = if args.common.json { as_json(&columns, args.interval) } else { as_csv(&columns)? };
     match &args.out {
         None => print(&text),
@@ -36,14 +38,14 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     }
 }
 
-fn predict(model: &Model, encoded: &Encoded, draws: usize, interval: f64) -> Columns {
-    let per_row = draws * model.network.outputs();
+fn predict(model: &Model, predictor: &NetworkPredictor, encoded: &Encoded, interval: f64) -> Columns {
+    let per_row = predictor.draws * model.network.outputs();
     let block = (NUMBERS / per_row.max(1)).max(1);
     let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
     let all: Vec<usize> = (0..encoded.data.rows).collect();
     for rows in all.chunks(block) {
         let x = encoded.data.x.rows(rows, encoded.data.shape.len());
-        predict_block(model, &x, draws, interval, &mut columns.rows);
+        predict_block(model, &predictor.predict(&x), interval, &mut columns.rows);
     }
     columns
 }
@@ -61,9 +63,7 @@ fn names(model: &Model) -> Vec<String> {
     }
 }
 
-fn predict_block(model: &Model, x: &posterior::data::Values, draws: usize, interval: f64, out: &mut Vec<Vec<Cell>>) {
-    use posterior::predict::Predictor;
-    let predictive = model.predictor(draws).predict(x);
+fn predict_block(model: &Model, predictive: &Predictive, interval: f64, out: &mut Vec<Vec<Cell>>) {
     if let TargetKind::Class { names, .. } = model.encoder.target_kind() {
         let classes = predictive.classes();
         for n in 0..predictive.rows() {
@@ -83,12 +83,22 @@ fn predict_block(model: &Model, x: &posterior::data::Values, draws: usize, inter
     }
 }
 
+/// As many digits as single precision holds; numbers beyond its range as they are.
+fn short(v: f64) -> String {
+    let single = v as f32;
+    if !v.is_finite() || v == 0.0 || (single.is_finite() && single.is_normal()) {
+        format!("{single}")
+    } else {
+        format!("{v:e}")
+    }
+}
+
 fn as_csv(columns: &Columns) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(&columns.names)?;
     for row in &columns.rows {
         writer.write_record(row.iter().map(|cell| match cell {
-            Cell::Number(v) => format!("{}", *v as f32),
+            Cell::Number(v) => short(*v),
             Cell::Text(t) => t.clone(),
         }))?;
     }

@@ -48,7 +48,7 @@ fn draw(args: &Prior, resolved: Resolved, scale: TargetScale, x: &Values) -> Pre
         likelihood: resolved.likelihood,
         posterior: Arc::new(PriorDraws::new(resolved.prior)),
         draws: args.draws as usize,
-        key: Key::new(args.common.seed),
+        key: Key::new(args.common.seed.unwrap_or(0)),
         scale,
     };
     predictor.predict(x)

@@ -71,7 +71,11 @@ impl Recipe {
     pub fn from_toml(text: &str) -> Result<Recipe> {
         let file: RecipeFile = toml::from_str(text).map_err(|e| {
             let line = e.span().map(|s| 1 + text[..s.start.min(text.len())].matches('\n').count() as u64);
-            let what = e.message().lines().next().unwrap_or("it cannot be read").to_owned();
+            let what = match e.message().lines().next().unwrap_or("it cannot be read") {
+                m if m.contains("untagged enum") => "a setting here is not a number, a word, true or false",
+                m => m,
+            }
+            .to_owned();
             Error::data(what, "correct the configuration").at(Place { line, ..Place::default() })
         })?;
         let network = file.network.map(NetworkFile::spec).transpose()?;
