@@ -79,7 +79,7 @@ pub fn number(v: f64) -> String {
     } else if (1e-3..1e5).contains(&size) {
         let digits = (3 - size.log10().floor() as i32).clamp(0, 6) as usize;
         format!("{v:.digits$}")
-    } else if size >= 1e5 && size < 1e9 {
+    } else if (1e5..1e9).contains(&size) {
         format!("{v:.0}")
     } else {
         format!("{v:.3e}")
@@ -91,12 +91,17 @@ pub fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(' ');
         }
         out.push(c);
     }
     out
+}
+
+/// 1 row, 2 rows
+pub fn count(n: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 /// Seconds as people say them.

@@ -4,11 +4,16 @@ use crate::cli::Common;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posterior::inference::{Flow, Observer, Progress};
+use std::time::{Duration, Instant};
+
+/// Between two updates of the bar.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Shows a fit to the user.
 pub struct Terminal {
     bar: ProgressBar,
     quiet: bool,
+    shown: Option<Instant>,
 }
 
 impl Terminal {
@@ -22,7 +27,7 @@ impl Terminal {
             bar.set_style(style.progress_chars("━╸─"));
         }
         bar.set_prefix(what.to_owned());
-        Terminal { bar, quiet: common.quiet }
+        Terminal { bar, quiet: common.quiet, shown: None }
     }
 
     pub fn done(self) {
@@ -32,7 +37,8 @@ impl Terminal {
 
 impl Observer for Terminal {
     fn progress(&mut self, p: &Progress) -> Flow {
-        if p.step % 64 == 0 || p.step == p.steps {
+        if p.step == p.steps || self.shown.is_none_or(|t| t.elapsed() > BETWEEN) {
+            self.shown = Some(Instant::now());
             self.bar.set_length(p.steps);
             self.bar.set_position(p.step);
             if p.objective.is_finite() {

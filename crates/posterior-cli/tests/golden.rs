@@ -191,6 +191,36 @@ fn separators_do_not_change_the_answer() {
     }
 }
 
+#[test]
+fn predictions_stay_beside_their_rows() {
+    let dir = folder();
+    let d = dir.path();
+    succeed(
+        d,
+        &["fit", "houses.csv", "--target", "price", "--missing", "drop", "-q", "--set", "epochs=2", "--out", "m"],
+    );
+    let rows = "size,age,district,garden\n50,3,east,true\n,4,east,true\n60,5,north,false\n";
+    std::fs::write(d.join("gap.csv"), rows).unwrap();
+    let text = succeed(d, &["predict", "m", "gap.csv"]);
+    let lines: Vec<&str> = text.stdout.lines().collect();
+    assert_eq!((lines.len(), lines[2]), (4, ",,,,,"));
+    assert!(text.stderr.contains("1 row with missing values"), "{}", text.stderr);
+    let json = succeed(d, &["predict", "m", "gap.csv", "--json", "-q"]).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["rows"][1]["mean"].is_null() && json["rows"][2]["mean"].is_f64());
+}
+
+#[test]
+fn numbers_that_look_like_classes_get_a_note() {
+    let dir = folder();
+    let rows: String = (0..30).map(|i| format!("{i},{}\n", i % 3)).collect();
+    std::fs::write(dir.path().join("k.csv"), format!("x,k\n{rows}")).unwrap();
+    let fit = ["fit", "k.csv", "--target", "k", "--set", "epochs=1"];
+    let said = |more: &[&str]| succeed(dir.path(), &[&fit[..], more].concat()).stderr;
+    assert!(said(&[]).contains("--task classification"));
+    assert_eq!(said(&["--task", "classification"]) + &said(&["--task", "regression"]) + &said(&["-q"]), "");
+}
+
 /// 40 images of 8 × 8, bright on the left (class 0) or on the right (class 1).
 fn images() -> (Vec<u8>, Vec<u8>) {
     let label = |i: usize| (i * 7 / 3) % 2;

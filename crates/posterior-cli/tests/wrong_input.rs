@@ -248,6 +248,10 @@ fn settings_with_a_wrong_name_or_value() {
     fit_houses(&["--network", "0"], &["'0'", "from 1 to 1048576"]);
     fit_houses(&["--network", "1000000,1000000"], &["parameters", "narrower"]);
     fit_houses(&["--network", "lenet-5"], &["image"]);
+    fit_houses(&["--network", "linear", "--activation", "relu"], &["--activation", "linear"]);
+    let draws = ["evaluate", "m", "houses.csv", "--draws", "1000000"];
+    let many = format!("size,age,district,garden,price\n{}", "50,3,east,true,9\n".repeat(2000));
+    one_sentence(&[("m", model()), ("houses.csv", many.as_bytes())], &draws, &["2000 rows", "--draws"]);
     one_sentence(&[], &["methods", "maps"], &["no method 'maps'", "did you mean 'map'?"]);
     one_sentence(&[], &["prior", "--set", "prior.weight_sdt=1"], &["did you mean 'weight_std'?"]);
 }
@@ -261,7 +265,8 @@ fn slips_in_a_configuration_file() {
     config("[netwrok]\n", &["c.toml, line 1", "netwrok", "network"]);
     config("[network]\nhiden = [5]\n", &["c.toml, line 2", "hiden", "hidden"]);
     config("[network\n", &["c.toml, line 1"]);
-    config("[network]\nhidden = [5]\nname = \"linear\"\n", &["name, hidden"]);
+    config("[network]\nhidden = [5]\nname = \"linear\"\n", &["c.toml", "name, hidden"]);
+    config("[network]\nhidden = [0]\n", &["c.toml", "'0'", "from 1 to 1048576"]);
     config("[method]\nname = \"map\"\nepochs = \"x\"\n", &["'epochs' cannot be 'x'", "from 0 to 1000000"]);
     config("[method]\nname = \"map\"\nepochs = [1]\n", &["c.toml, line", "a number, a word, true or false"]);
     config("[[network.layers]]\nkind = \"convv\"\n", &["c.toml, line 2", "convv", "`conv`"]);

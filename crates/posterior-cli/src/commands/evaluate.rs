@@ -1,6 +1,6 @@
 //! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known.
 
-use super::{predictor, read};
+use super::{check_memory, predictor, read};
 use crate::cli::Evaluate;
 use crate::output::{grouped, json, number, print, table};
 use crate::progress::notes;
@@ -14,6 +14,7 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
+    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
     let predictive = predictor(&model, args.draws, &args.common).predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);
     let scored = Scored::new(&predictive, &y, model.likelihood.outcome());

@@ -19,9 +19,23 @@ struct Columns {
     rows: Vec<Vec<Cell>>,
 }
 
+impl Columns {
+    /// Puts each prediction at its row of the table; rows that were left out get empty cells.
+    fn spread(&mut self, kept: &[usize], rows: usize) {
+        let width = self.names.len();
+        let mut all: Vec<Vec<Cell>> = (0..rows).map(|_| (0..width).map(|_| Cell::Empty).collect()).collect();
+        for (row, cells) in kept.iter().zip(self.rows.drain(..)) {
+            all[*row] = cells;
+        }
+        self.rows = all;
+    }
+}
+
 enum Cell {
     Number(f64),
     Text(String),
+    /// A row that the model leaves out for a missing value.
+    Empty,
 }
 
 pub fn run(args: &Predict) -> anyhow::Result<()> {
@@ -30,7 +44,14 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
     notes(&args.common, &encoded.warnings);
-    let columns = predict(&model, &predictor(&model, args.draws, &args.common), &encoded, args.interval);
+    let mut columns = predict(&model, &predictor(&model, args.draws, &args.common), &encoded, args.interval);
+    if encoded.kept_rows.len() < table.rows() {
+        notes(
+            &args.common,
+            &["their predictions are empty, so that predictions and rows stay side by side".to_owned()],
+        );
+        columns.spread(&encoded.kept_rows, table.rows());
+    }
     let text = if args.common.json { as_json(&columns, args.interval) } else { as_csv(&columns)? };
     match &args.out {
         None => print(&text),
@@ -100,6 +121,7 @@ fn as_csv(columns: &Columns) -> anyhow::Result<String> {
         writer.write_record(row.iter().map(|cell| match cell {
             Cell::Number(v) => short(*v),
             Cell::Text(t) => t.clone(),
+            Cell::Empty => String::new(),
         }))?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
@@ -114,6 +136,7 @@ fn as_json(columns: &Columns, interval: f64) -> String {
                 let value = match cell {
                     Cell::Number(v) => json!(v),
                     Cell::Text(t) => json!(t),
+                    Cell::Empty => Value::Null,
                 };
                 (name.clone(), value)
             });

@@ -19,7 +19,7 @@
 //! ```
 
 use super::recipe::{Choice, Recipe};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::nn::{Activation, LayerSpec, NetworkSpec};
 use serde::Deserialize;
 use std::path::Path;
@@ -78,7 +78,12 @@ impl Recipe {
             .to_owned();
             Error::data(what, "correct the configuration").at(Place { line, ..Place::default() })
         })?;
-        let network = file.network.map(NetworkFile::spec).transpose()?;
+        // As an error of the file, so that it names the file.
+        let placed = |e: Error| match e.kind() {
+            ErrorKind::Setting { what, fix } => Error::data(what.clone(), fix.clone()),
+            _ => e,
+        };
+        let network = file.network.map(NetworkFile::spec).transpose().map_err(placed)?;
         let default = Recipe::default();
         Ok(Recipe {
             network: network.unwrap_or(default.network),
