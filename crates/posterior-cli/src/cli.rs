@@ -35,9 +35,9 @@ pub struct Common {
     /// Print JSON, for machines
     #[arg(long)]
     pub json: bool,
-    /// Random numbers follow from this; the same seed gives the same bits
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub seed: u64,
+    /// Random numbers follow from this; the same seed gives the same bits [default: 0; of a fitted model, its own]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Threads to use; results do not depend on it [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,

@@ -1,12 +1,35 @@
 //! What people and machines read: aligned tables, CSV, JSON.
 
 use std::io::Write;
+use std::path::Path;
 
 /// Prints to standard output; a closed pipe comes back as an error that the program takes as the end.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Prints an error as one line. Our errors say what the system said, so the chain of causes is not repeated.
+pub fn error(e: &anyhow::Error) {
+    let line: String = e.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    note(&format!("posterior: {line}"));
+}
+
+/// A line on standard error; where nobody reads it, it is lost.
+pub fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Whether a file can be written here: to be known before a long fit, not after it. Leaves nothing behind.
+pub fn check_writable(path: &Path) -> posterior::Result<()> {
+    let refused = |e| posterior::Error::io("write", path, e);
+    if path.is_dir() {
+        return Err(refused(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")));
+    }
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let probe = path.with_file_name(format!(".{name}.{}.probe", std::process::id()));
+    std::fs::File::create_new(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(refused)
 }
 
 /// Prints JSON, indented.
@@ -74,6 +97,11 @@ pub fn grouped(n: usize) -> String {
         out.push(c);
     }
     out
+}
+
+/// 1 row, 2 rows
+pub fn count(n: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 /// Seconds as people say them.

@@ -1,13 +1,19 @@
 //! A progress bar on a terminal, notes on standard error; neither when quiet.
 
 use crate::cli::Common;
+use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posterior::inference::{Flow, Observer, Progress};
+use std::time::{Duration, Instant};
+
+/// Between two updates of the bar.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Shows a fit to the user.
 pub struct Terminal {
     bar: ProgressBar,
     quiet: bool,
+    shown: Option<Instant>,
 }
 
 impl Terminal {
@@ -21,7 +27,7 @@ impl Terminal {
             bar.set_style(style.progress_chars("━╸─"));
         }
         bar.set_prefix(what.to_owned());
-        Terminal { bar, quiet: common.quiet }
+        Terminal { bar, quiet: common.quiet, shown: None }
     }
 
     pub fn done(self) {
@@ -31,7 +37,8 @@ impl Terminal {
 
 impl Observer for Terminal {
     fn progress(&mut self, p: &Progress) -> Flow {
-        if p.step.is_multiple_of(64) || p.step == p.steps {
+        if p.step == p.steps || self.shown.is_none_or(|t| t.elapsed() > BETWEEN) {
+            self.shown = Some(Instant::now());
             self.bar.set_length(p.steps);
             self.bar.set_position(p.step);
             if p.objective.is_finite() {
@@ -43,7 +50,7 @@ impl Observer for Terminal {
 
     fn warn(&mut self, message: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("note: {message}"));
+            self.bar.suspend(|| note(&format!("note: {message}")));
         }
     }
 }
@@ -51,6 +58,6 @@ impl Observer for Terminal {
 /// Prints notes unless quiet.
 pub fn notes(common: &Common, warnings: &[String]) {
     if !common.quiet {
-        warnings.iter().for_each(|w| eprintln!("note: {w}"));
+        warnings.iter().for_each(|w| note(&format!("note: {w}")));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::Demo;
-use crate::output::{json, number, print, seconds, table};
+use crate::output::{check_writable, json, number, print, seconds, table};
 use crate::page::{Page, Section, TableHtml};
 use crate::progress::Terminal;
 use posterior::artifact::write_file;
@@ -68,7 +68,7 @@ fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Ta
     };
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
     let mut terminal = Terminal::new(&args.common, &format!("fitting {method:<10}"));
-    let model = Model::fit(&recipe, train, &options, args.common.seed, &mut terminal)?;
+    let model = Model::fit(&recipe, train, &options, args.common.seed.unwrap_or(0), &mut terminal)?;
     terminal.done();
     let real = model.predict(&model.encoder.encode(grid, false)?, DRAWS).real();
     let std: Vec<_> = (0..real.mean.len()).map(|i| real.std(i)).collect();
@@ -87,7 +87,8 @@ fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Ta
 }
 
 pub fn run(args: &Demo) -> anyhow::Result<()> {
-    let key = Key::new(args.common.seed);
+    check_writable(&args.out)?;
+    let key = Key::new(args.common.seed.unwrap_or(0));
     let ((x, y), (test_x, test_y)) = (rows(key.step(0), ROWS), rows(key.step(1), 1000));
     let grid: Vec<f64> = (0..=200).map(|i| -4.0 + 0.04 * f64::from(i)).collect();
     let (train, test) = (to_table(&x, &y)?, to_table(&test_x, &test_y)?);

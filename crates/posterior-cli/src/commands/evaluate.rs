@@ -1,10 +1,11 @@
 //! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known.
 
-use super::read;
+use super::{check_memory, predictor, read};
 use crate::cli::Evaluate;
 use crate::output::{grouped, json, number, print, table};
 use crate::progress::notes;
 use posterior::artifact;
+use posterior::predict::Predictor;
 use posterior::score::{METRICS, Scored};
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,8 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    let predictive = model.predict(&encoded, args.draws as usize);
+    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    let predictive = predictor(&model, args.draws, &args.common).predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);
     let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
     let scores: Vec<_> = METRICS.iter().filter_map(|m| (m.score)(&scored).map(|v| (m, v))).collect();

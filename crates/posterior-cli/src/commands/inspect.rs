@@ -1,10 +1,11 @@
 //! `posterior inspect MODEL`: what a model file holds.
 
 use crate::cli::Inspect;
-use crate::output::{facts, grouped, json, number, print, seconds, table};
+use crate::output::{facts, grouped, json, number, print, table};
 use posterior::artifact;
 use posterior::data::TargetKind;
 use posterior::model::{Choice, Model};
+use posterior::nn::Shape;
 use posterior::problem::full_layout;
 use serde_json::json;
 
@@ -52,7 +53,10 @@ fn as_text(model: &Model, bytes: u64) -> String {
     };
     let features = model.encoder.feature_names();
     let shown = features.iter().take(8).cloned().collect::<Vec<_>>().join(", ");
-    let inputs = format!("{}: {shown}{}", features.len(), if features.len() > 8 { ", …" } else { "" });
+    let inputs = match model.encoder.input_shape() {
+        Shape::Image { channels, height, width } => format!("images of {channels} × {height} × {width}"),
+        Shape::Flat(n) => format!("{n}: {shown}{}", if n > 8 { ", …" } else { "" }),
+    };
     let mut rows = vec![
         ("file", format!("{} bytes", grouped(bytes as usize))),
         ("fitted to", format!("{} rows, seed {}", grouped(model.rows), model.seed)),
@@ -62,7 +66,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("prior", choice(&model.recipe.prior)),
         ("method", choice(&model.recipe.method)),
         ("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))),
-        ("fit", format!("{} steps, {} epochs, {}", grouped(s.steps as usize), s.epochs.len(), seconds(s.seconds))),
+        ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs.len())),
     ];
     if let Some(last) = s.epochs.last() {
         let penalty = if s.penalty_name.is_empty() {

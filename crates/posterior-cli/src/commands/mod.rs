@@ -9,8 +9,11 @@ mod predict;
 mod prior;
 mod recipe;
 
-use crate::cli::{Command, Data, Target};
+use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
+use posterior::model::Model;
+use posterior::predict::NetworkPredictor;
+use posterior::rng::Key;
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
@@ -38,8 +41,9 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         Some(name) => name.clone(),
         None if table.images().is_some() => "label".to_owned(),
         None => {
-            let names = table.column_names().collect::<Vec<_>>().join(", ");
-            anyhow::bail!("which column is to be predicted? say it with --target; there are: {names}")
+            let names = table.column_names().take(20).collect::<Vec<_>>().join(", ");
+            let more = if table.column_names().count() > 20 { ", …" } else { "" };
+            anyhow::bail!("which column is to be predicted? say it with --target; there are: {names}{more}")
         }
     };
     Ok(EncodeOptions {
@@ -57,4 +61,26 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         },
         ignore: target.ignore.clone(),
     })
+}
+
+/// Most numbers that are kept in memory at once where all rows are needed together.
+const NUMBERS: usize = 1 << 30;
+
+/// Refuses rows × draws × outputs that would not fit into memory.
+fn check_memory(rows: usize, draws: u32, outputs: usize) -> anyhow::Result<()> {
+    let per_draw = rows.saturating_mul(outputs).max(1);
+    if per_draw.saturating_mul(draws as usize) > NUMBERS {
+        let most = (NUMBERS / per_draw).max(1);
+        anyhow::bail!("{draws} draws for {rows} rows do not fit into memory; use --draws {most} or fewer");
+    }
+    Ok(())
+}
+
+/// The model's predictor; its random numbers follow from the model's seed unless the user gives one.
+fn predictor(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
+    let mut predictor = model.predictor(draws as usize);
+    if let Some(seed) = common.seed {
+        predictor.key = Key::new(seed);
+    }
+    predictor
 }

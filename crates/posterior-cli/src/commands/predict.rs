@@ -1,12 +1,13 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::read;
+use super::{predictor, read};
 use crate::cli::Predict;
-use crate::output::print;
+use crate::output::{check_writable, print};
 use crate::progress::notes;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
 use posterior::model::Model;
+use posterior::predict::{NetworkPredictor, Predictive, Predictor};
 use serde_json::{Map, Value, json};
 
 /// Rows times draws times outputs that are kept in memory at once.
@@ -18,17 +19,39 @@ struct Columns {
     rows: Vec<Vec<Cell>>,
 }
 
+impl Columns {
+    /// Puts each prediction at its row of the table; rows that were left out get empty cells.
+    fn spread(&mut self, kept: &[usize], rows: usize) {
+        let width = self.names.len();
+        let mut all: Vec<Vec<Cell>> = (0..rows).map(|_| (0..width).map(|_| Cell::Empty).collect()).collect();
+        for (row, cells) in kept.iter().zip(self.rows.drain(..)) {
+            all[*row] = cells;
+        }
+        self.rows = all;
+    }
+}
+
 enum Cell {
     Number(f64),
     Text(String),
+    /// A row that the model leaves out for a missing value.
+    Empty,
 }
 
 pub fn run(args: &Predict) -> anyhow::Result<()> {
+    args.out.as_deref().map_or(Ok(()), check_writable)?;
     let model = artifact::load(&args.model)?;
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
     notes(&args.common, &encoded.warnings);
-    let columns = predict(&model, &encoded, args.draws as usize, args.interval);
+    let mut columns = predict(&model, &predictor(&model, args.draws, &args.common), &encoded, args.interval);
+    if encoded.kept_rows.len() < table.rows() {
+        notes(
+            &args.common,
+            &["their predictions are empty, so that predictions and rows stay side by side".to_owned()],
+        );
+        columns.spread(&encoded.kept_rows, table.rows());
+    }
     let text = if args.common.json { as_json(&columns, args.interval) } else { as_csv(&columns)? };
     match &args.out {
         None => print(&text),
@@ -36,14 +59,14 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     }
 }
 
-fn predict(model: &Model, encoded: &Encoded, draws: usize, interval: f64) -> Columns {
-    let per_row = draws * model.network.outputs();
+fn predict(model: &Model, predictor: &NetworkPredictor, encoded: &Encoded, interval: f64) -> Columns {
+    let per_row = predictor.draws * model.network.outputs();
     let block = (NUMBERS / per_row.max(1)).max(1);
     let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
     let all: Vec<usize> = (0..encoded.data.rows).collect();
     for rows in all.chunks(block) {
         let x = encoded.data.x.rows(rows, encoded.data.shape.len());
-        predict_block(model, &x, draws, interval, &mut columns.rows);
+        predict_block(model, &predictor.predict(&x), interval, &mut columns.rows);
     }
     columns
 }
@@ -61,9 +84,7 @@ fn names(model: &Model) -> Vec<String> {
     }
 }
 
-fn predict_block(model: &Model, x: &posterior::data::Values, draws: usize, interval: f64, out: &mut Vec<Vec<Cell>>) {
-    use posterior::predict::Predictor;
-    let predictive = model.predictor(draws).predict(x);
+fn predict_block(model: &Model, predictive: &Predictive, interval: f64, out: &mut Vec<Vec<Cell>>) {
     if let TargetKind::Class { names, .. } = model.encoder.target_kind() {
         let classes = predictive.classes();
         for n in 0..predictive.rows() {
@@ -83,13 +104,24 @@ fn predict_block(model: &Model, x: &posterior::data::Values, draws: usize, inter
     }
 }
 
+/// As many digits as single precision holds; numbers beyond its range as they are.
+fn short(v: f64) -> String {
+    let single = v as f32;
+    if !v.is_finite() || v == 0.0 || (single.is_finite() && single.is_normal()) {
+        format!("{single}")
+    } else {
+        format!("{v:e}")
+    }
+}
+
 fn as_csv(columns: &Columns) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(&columns.names)?;
     for row in &columns.rows {
         writer.write_record(row.iter().map(|cell| match cell {
-            Cell::Number(v) => format!("{}", *v as f32),
+            Cell::Number(v) => short(*v),
             Cell::Text(t) => t.clone(),
+            Cell::Empty => String::new(),
         }))?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
@@ -104,6 +136,7 @@ fn as_json(columns: &Columns, interval: f64) -> String {
                 let value = match cell {
                     Cell::Number(v) => json!(v),
                     Cell::Text(t) => json!(t),
+                    Cell::Empty => Value::Null,
                 };
                 (name.clone(), value)
             });

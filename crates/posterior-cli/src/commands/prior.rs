@@ -3,7 +3,7 @@
 //! Without a data file: functions of one input from −3 to 3 (standardised units), as a picture. With one: functions at the
 //! file's inputs and in its target's units, so that one sees whether the prior believes the data possible.
 
-use super::{encode_options, recipe};
+use super::{check_memory, encode_options, recipe};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Prior};
 use crate::output::{json, number, print, table};
@@ -35,11 +35,21 @@ pub fn run(args: &Prior) -> anyhow::Result<()> {
     let encoder = Encoder::fit(&data, &options)?.encoder;
     let encoded = encoder.encode(&data, true)?;
     let resolved = recipe.resolve(&encoder)?;
+    check_memory(encoded.data.rows, args.draws, resolved.network.outputs())?;
     let predictive = draw(args, resolved, Model::target_scale(&encoder), &encoded.data.x);
-    let y = encoder.decode_target(&encoded.data.y);
+    let mut y = encoder.decode_target(&encoded.data.y);
+    // A drawn function of classes is the probability of the last one; data of it are 1 or 0.
+    let label = match encoder.class_names() {
+        [] => options.target.clone(),
+        names => {
+            let last = names.len() - 1;
+            y.iter_mut().for_each(|c| *c = f64::from(u8::from(*c == last as f64)));
+            format!("probability of {}", names[last])
+        }
+    };
     let name = encoder.feature_names().into_iter().next().unwrap_or_default();
     let single = (encoder.input_shape().len() == 1).then(|| encoded.data.x.to::<f64>().to_vec());
-    show(args, &predictive, single.as_deref(), (&name, &options.target), Some(&y))
+    show(args, &predictive, single.as_deref(), (&name, &label), Some(&y))
 }
 
 fn draw(args: &Prior, resolved: Resolved, scale: TargetScale, x: &Values) -> Predictive {
@@ -48,7 +58,7 @@ fn draw(args: &Prior, resolved: Resolved, scale: TargetScale, x: &Values) -> Pre
         likelihood: resolved.likelihood,
         posterior: Arc::new(PriorDraws::new(resolved.prior)),
         draws: args.draws as usize,
-        key: Key::new(args.common.seed),
+        key: Key::new(args.common.seed.unwrap_or(0)),
         scale,
     };
     predictor.predict(x)
@@ -71,7 +81,8 @@ fn show(
     all.sort_by(f64::total_cmp);
     let quantile = |v: &[f64], p: f64| v[((v.len() - 1) as f64 * p).round() as usize];
     let levels = [0.05, 0.25, 0.5, 0.75, 0.95];
-    let mut rows = vec![("prior functions", levels.map(|p| quantile(&all, p)))];
+    let what = if labels.1.starts_with("probability of ") { labels.1 } else { "prior functions" };
+    let mut rows = vec![(what, levels.map(|p| quantile(&all, p)))];
     if let Some(y) = y {
         let mut sorted = y.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -3,7 +3,7 @@
 use crate::cli;
 use anyhow::bail;
 use posterior::model::{Choice, Recipe};
-use posterior::nn::{Activation, NetworkSpec};
+use posterior::nn::{Activation, NETWORKS, NetworkSpec};
 use posterior::settings::Value;
 
 /// The configuration file's recipe, or the default one, with the flags laid over it.
@@ -14,6 +14,9 @@ pub fn from_flags(flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<R
     };
     let activation = flags.activation.as_deref().map(Activation::find).transpose()?;
     match (&flags.network, activation) {
+        (Some(text), Some(_)) if NETWORKS.iter().any(|(name, _)| *name == text.trim()) => {
+            bail!("--activation is for a network given by its widths, as in --network 50,50; {text} has its own")
+        }
         (Some(text), activation) => recipe.network = NetworkSpec::parse(text, activation.unwrap_or(Activation::Tanh))?,
         (None, Some(activation)) if flags.config.is_none() => recipe.network = NetworkSpec::parse("50", activation)?,
         (None, Some(_)) => bail!("--activation goes with --network; in a configuration file it stands in [network]"),

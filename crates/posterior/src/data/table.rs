@@ -122,6 +122,11 @@ impl Table {
                 }
             }
             [0, 0, _, _, ..] => idx::read(whole, Some(size), path, options),
+            // The length of a safetensors header; no text has such bytes.
+            [_, _, _, _, 0, 0, 0, 0] => Err(Error::data(
+                "this is a model file, not data",
+                "give a data file; a model stands before it, as in posterior predict MODEL DATA",
+            )),
             _ => match extension.as_str() {
                 "parquet" | "npy" | "npz" => Err(Error::data(
                     format!("this is not a {} file, or its first bytes are damaged", extension.to_uppercase()),

@@ -23,7 +23,7 @@
 //! ```
 
 use super::recipe::{Choice, LayerPrior, Recipe};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::nn::{Activation, LayerSpec, NetworkSpec};
 use serde::Deserialize;
 use std::path::Path;
@@ -77,10 +77,19 @@ impl Recipe {
     pub fn from_toml(text: &str) -> Result<Recipe> {
         let file: RecipeFile = toml::from_str(text).map_err(|e| {
             let line = e.span().map(|s| 1 + text[..s.start.min(text.len())].matches('\n').count() as u64);
-            let what = e.message().lines().next().unwrap_or("it cannot be read").to_owned();
+            let what = match e.message().lines().next().unwrap_or("it cannot be read") {
+                m if m.contains("untagged enum") => "a setting here is not a number, a word, true or false",
+                m => m,
+            }
+            .to_owned();
             Error::data(what, "correct the configuration").at(Place { line, ..Place::default() })
         })?;
-        let network = file.network.map(NetworkFile::spec).transpose()?;
+        // As an error of the file, so that it names the file.
+        let placed = |e: Error| match e.kind() {
+            ErrorKind::Setting { what, fix } => Error::data(what.clone(), fix.clone()),
+            _ => e,
+        };
+        let network = file.network.map(NetworkFile::spec).transpose().map_err(placed)?;
         let default = Recipe::default();
         Ok(Recipe {
             network: network.unwrap_or(default.network),

@@ -93,6 +93,9 @@ impl Default for Recipe {
     }
 }
 
+/// More parameters than this are a slip of the hand: a fit keeps several numbers for each in memory.
+const MOST_PARAMETERS: usize = 1 << 30;
+
 /// A recipe made definite for given data.
 #[derive(Debug, Clone)]
 pub struct Resolved {
@@ -139,6 +142,13 @@ impl Recipe {
         let settings = Settings::resolve(entry.settings, &self.likelihood.pairs(), &format!("likelihood '{chosen}'"))?;
         let likelihood = (entry.build)(&settings, width)?;
         let network: Arc<dyn AnyNetwork> = Arc::new(self.network.build(input, likelihood.outputs())?);
+        let parameters = network.layout().len();
+        if parameters > MOST_PARAMETERS {
+            return Err(Error::setting(
+                format!("the network has {parameters} parameters, more than the {MOST_PARAMETERS} that can be fitted"),
+                "make its layers narrower",
+            ));
+        }
         let prior_entry = prior::find(self.prior.name.as_deref().unwrap_or("normal"))?;
         let owner = format!("prior '{}'", prior_entry.name);
         let prior_settings = Settings::resolve(prior_entry.settings, &self.prior.pairs(), &owner)?;

@@ -1,0 +1,377 @@
+//! From a data file to JSON, command by command, against files kept in `tests/golden`; `UPDATE_GOLDEN=1` writes them anew.
+//! Then what must hold of any output: the same seed gives the same bytes whatever the threads, quiet is quiet.
+
+mod common;
+
+use ::parquet::data_type::DoubleType;
+use ::parquet::file::writer::SerializedFileWriter;
+use common::{folder, kept, program, run, succeed};
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+/// How far numbers may be apart: relative, absolute. Vector and scalar code round differently and training amplifies it.
+#[derive(Clone, Copy)]
+struct Tolerance(f64, f64);
+
+const USUAL: Tolerance = Tolerance(1e-3, 1e-4);
+/// Thousands of steps instead of some dozens.
+const LONG_FIT: Tolerance = Tolerance(0.1, 0.05);
+/// Keys whose values differ from run to run or from machine to machine.
+const IGNORED: &[&str] = &["seconds", "bytes", "model", "report"];
+
+fn compare(at: &str, got: &Value, expected: &Value, tolerance: Tolerance) {
+    match (got, expected) {
+        (Value::Object(g), Value::Object(e)) => {
+            let keys =
+                |m: &serde_json::Map<String, Value>| m.keys().cloned().collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(keys(g), keys(e), "keys at {at}");
+            for (key, value) in g.iter().filter(|(key, _)| !IGNORED.contains(&key.as_str())) {
+                compare(&format!("{at}.{key}"), value, &e[key], tolerance);
+            }
+        }
+        (Value::Array(g), Value::Array(e)) => {
+            assert_eq!(g.len(), e.len(), "length at {at}");
+            g.iter().zip(e).enumerate().for_each(|(i, (g, e))| compare(&format!("{at}[{i}]"), g, e, tolerance));
+        }
+        (Value::Number(g), Value::Number(e)) if g.is_f64() && e.is_f64() => {
+            let (g, e) = (g.as_f64().unwrap(), e.as_f64().unwrap());
+            assert!((g - e).abs() <= tolerance.0 * e.abs() + tolerance.1, "{at}: {g}, expected {e}");
+        }
+        _ => assert_eq!(got, expected, "{at}"),
+    }
+}
+
+/// Runs a command with `--json --quiet --seed 1` and compares what it prints.
+fn golden(dir: &Path, name: &str, args: &[&str], tolerance: Tolerance) {
+    let run = succeed(dir, &[args, &["--json", "--quiet", "--seed", "1"]].concat());
+    assert_eq!(run.stderr, "", "{name}");
+    let got: Value = serde_json::from_str(&run.stdout).unwrap();
+    let path = kept("golden").join(format!("{name}.json"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, format!("{got:#}\n")).unwrap();
+        return;
+    }
+    let text = std::fs::read_to_string(&path).expect("UPDATE_GOLDEN=1 writes the file");
+    let expected = serde_json::from_str(&text).unwrap();
+    compare(name, &got, &expected, tolerance);
+    // Without the vector instructions of this machine: the tolerance must be wide enough for others.
+    if args != ["demo"] {
+        let all = [args, &["--json", "--quiet", "--seed", "1"]].concat();
+        let portable = program(dir, &all).env("POSTERIOR_PORTABLE", "1").output().unwrap();
+        compare(&format!("{name}, portable"), &serde_json::from_slice(&portable.stdout).unwrap(), &expected, tolerance);
+    }
+}
+
+const SHORT: &[&str] = &["--network", "8", "--set", "epochs=30"];
+
+#[test]
+fn regression() {
+    let dir = folder();
+    let d = dir.path();
+    let fit = [&["fit", "houses.csv", "--target", "price", "--out", "m.st"], SHORT].concat();
+    golden(d, "houses-fit", &fit, USUAL);
+    golden(d, "houses-inspect", &["inspect", "m.st"], USUAL);
+    golden(d, "houses-predict", &["predict", "m.st", "houses.csv", "--interval", "0.8", "--draws", "20"], USUAL);
+    golden(d, "houses-evaluate", &["evaluate", "m.st", "houses.csv", "--draws", "20"], USUAL);
+    golden(d, "houses-prior", &["prior", "houses.csv", "--target", "price", "--draws", "3", "--network", "8"], USUAL);
+}
+
+#[test]
+fn classification() {
+    let dir = folder();
+    let d = dir.path();
+    let fit = [&["fit", "birds.csv", "--target", "species", "--out", "m.st", "--method", "map"], SHORT].concat();
+    golden(d, "birds-fit", &fit, USUAL);
+    golden(d, "birds-inspect", &["inspect", "m.st"], USUAL);
+    golden(d, "birds-predict", &["predict", "m.st", "birds.csv", "--draws", "20"], USUAL);
+    golden(d, "birds-evaluate", &["evaluate", "m.st", "birds.csv", "--draws", "20"], USUAL);
+}
+
+#[test]
+fn without_data() {
+    let dir = folder();
+    golden(dir.path(), "prior", &["prior", "--network", "10", "--draws", "2"], USUAL);
+    assert!(std::fs::read_to_string(dir.path().join("prior.svg")).unwrap().starts_with("<svg"));
+    golden(dir.path(), "methods", &["methods"], USUAL);
+    golden(dir.path(), "method", &["methods", "mean-field"], USUAL);
+}
+
+#[test]
+fn the_tour() {
+    let dir = folder();
+    golden(dir.path(), "demo", &["demo"], LONG_FIT);
+    assert!(std::fs::read_to_string(dir.path().join("report.html")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn text_for_people() {
+    let dir = folder();
+    let d = dir.path();
+    let methods = succeed(d, &["methods"]).stdout;
+    let names: Vec<&str> = methods.lines().skip(2).filter_map(|l| l.split("  ").next()).collect();
+    for name in ["ml", "map", "mean-field"] {
+        assert!(names.contains(&name), "{methods}");
+    }
+    assert!(methods.starts_with("method ") && succeed(d, &["methods", "map"]).stdout.contains("epochs"));
+
+    let fit = succeed(d, &[&["fit", "houses.csv", "--target", "price", "--out", "h.st"], SHORT].concat());
+    assert!(fit.stdout.contains("60 rows, 6 inputs, target a number"), "{}", fit.stdout);
+    let predicted = succeed(d, &["predict", "h.st", "houses.csv"]).stdout;
+    assert_eq!(predicted.lines().next(), Some("mean,std,std_epistemic,std_aleatoric,lower,upper"));
+    assert_eq!(predicted.lines().count(), 61);
+
+    succeed(d, &[&["fit", "birds.csv", "--target", "species", "--out", "b.st"], SHORT].concat());
+    let predicted = succeed(d, &["predict", "b.st", "birds.csv", "--out", "p.csv"]);
+    assert_eq!(predicted.stdout, "");
+    let predicted = std::fs::read_to_string(d.join("p.csv")).unwrap();
+    let head = "predicted,p_finch,p_robin,p_wren,entropy,entropy_aleatoric,mutual_information";
+    assert_eq!((predicted.lines().next(), predicted.lines().count()), (Some(head), 61));
+    assert!(succeed(d, &["inspect", "b.st"]).stdout.contains("finch, robin, wren"));
+    assert!(succeed(d, &["evaluate", "b.st", "birds.csv"]).stdout.contains("accuracy"));
+}
+
+#[test]
+fn quiet_says_nothing_beside_the_answer() {
+    let dir = folder();
+    let constant = "x,same,y\n1,5,2\n2,5,3\n3,5,5\n4,5,1\n5,5,2\n6,5,3\n";
+    std::fs::write(dir.path().join("c.csv"), constant).unwrap();
+    let fit = ["fit", "c.csv", "--target", "y", "--set", "epochs=2"];
+    let loud = succeed(dir.path(), &fit);
+    assert!(loud.stderr.contains("note: column 'same'") && !loud.stdout.is_empty(), "{}", loud.stderr);
+    let quiet = succeed(dir.path(), &[&fit[..], &["-q"]].concat());
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_whatever_the_threads() {
+    let dir = folder();
+    let d = dir.path();
+    let bytes = |name: &str| std::fs::read(d.join(name)).unwrap();
+    for (method, data, target) in
+        [("mean-field", "houses.csv", "price"), ("mean-field", "birds.csv", "species"), ("map", "birds.csv", "species")]
+    {
+        for (out, seed, threads) in [("a", "7", "1"), ("b", "7", "2"), ("c", "7", "1"), ("d", "8", "1")] {
+            let fit = ["fit", data, "--target", target, "--method", method, "-q", "--network", "8,8"];
+            let rest =
+                ["--set", "epochs=10", "--set", "batch_size=16", "--seed", seed, "--threads", threads, "--out", out];
+            succeed(d, &[&fit[..], &rest].concat());
+            let predictions = format!("{out}.csv");
+            succeed(d, &["predict", out, data, "--threads", threads, "--out", &predictions]);
+        }
+        assert!(bytes("a") == bytes("b") && bytes("a.csv") == bytes("b.csv"), "{method}: 1 and 2 threads");
+        assert!(bytes("a") == bytes("c") && bytes("a.csv") == bytes("c.csv"), "{method}: twice the same");
+        assert!(bytes("a") != bytes("d") && bytes("a.csv") != bytes("d.csv"), "{method}: another seed");
+    }
+    succeed(d, &["fit", "houses.csv", "--target", "price", "-q", "--set", "epochs=5", "--out", "m"]);
+    let with = |seed: &str| succeed(d, &["predict", "m", "houses.csv", "--seed", seed]).stdout;
+    assert_eq!(with("1"), with("1"));
+    assert_ne!(with("1"), with("2"), "predictions take a seed of their own");
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let dir = folder();
+    succeed(dir.path(), &[&["fit", "houses.csv", "--target", "price", "--out", "m", "-q"], SHORT].concat());
+    for args in [&["predict", "m", "houses.csv"][..], &["methods"], &["inspect", "m", "--json"]] {
+        let mut child = program(dir.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let out = child.wait_with_output().unwrap();
+        assert_eq!((out.status.code(), String::from_utf8_lossy(&out.stderr).as_ref()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn separators_do_not_change_the_answer() {
+    let dir = folder();
+    let d = dir.path();
+    let text = std::fs::read_to_string(d.join("houses.csv")).unwrap();
+    std::fs::write(d.join("semicolon.csv"), text.replace(',', ";")).unwrap();
+    std::fs::write(d.join("comma.csv"), text.replace(',', ";").replace('.', ",")).unwrap();
+    std::fs::write(d.join("tab.tsv"), text.replace(',', "\t")).unwrap();
+    std::fs::write(d.join("crlf.csv"), format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap();
+    let model = |data: &str| {
+        succeed(d, &["fit", data, "--target", "price", "-q", "--set", "epochs=3", "--out", "m"]);
+        std::fs::read(d.join("m")).unwrap()
+    };
+    let plain = model("houses.csv");
+    for data in ["semicolon.csv", "comma.csv", "tab.tsv", "crlf.csv"] {
+        assert!(model(data) == plain, "{data}");
+    }
+}
+
+#[test]
+fn predictions_stay_beside_their_rows() {
+    let dir = folder();
+    let d = dir.path();
+    succeed(
+        d,
+        &["fit", "houses.csv", "--target", "price", "--missing", "drop", "-q", "--set", "epochs=2", "--out", "m"],
+    );
+    let rows = "size,age,district,garden\n50,3,east,true\n,4,east,true\n60,5,north,false\n";
+    std::fs::write(d.join("gap.csv"), rows).unwrap();
+    let text = succeed(d, &["predict", "m", "gap.csv"]);
+    let lines: Vec<&str> = text.stdout.lines().collect();
+    assert_eq!((lines.len(), lines[2]), (4, ",,,,,"));
+    assert!(text.stderr.contains("1 row with missing values"), "{}", text.stderr);
+    let json = succeed(d, &["predict", "m", "gap.csv", "--json", "-q"]).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["rows"][1]["mean"].is_null() && json["rows"][2]["mean"].is_f64());
+}
+
+#[test]
+fn numbers_that_look_like_classes_get_a_note() {
+    let dir = folder();
+    let rows: String = (0..30).map(|i| format!("{i},{}\n", i % 3)).collect();
+    std::fs::write(dir.path().join("k.csv"), format!("x,k\n{rows}")).unwrap();
+    let fit = ["fit", "k.csv", "--target", "k", "--set", "epochs=1"];
+    let said = |more: &[&str]| succeed(dir.path(), &[&fit[..], more].concat()).stderr;
+    assert!(said(&[]).contains("--task classification"));
+    assert_eq!(said(&["--task", "classification"]) + &said(&["--task", "regression"]) + &said(&["-q"]), "");
+}
+
+/// 40 images of 8 × 8, bright on the left (class 0) or on the right (class 1).
+fn images() -> (Vec<u8>, Vec<u8>) {
+    let label = |i: usize| (i * 7 / 3) % 2;
+    let pixel = |i: usize, p: usize| {
+        let noise = (i * 64 + p).wrapping_mul(2_654_435_761) >> 7 & 63;
+        let bright = ((p % 8) / 4) == label(i);
+        noise as u8 + if bright { 160 } else { 0 }
+    };
+    let pixels = (0..40).flat_map(|i| (0..64).map(move |p| pixel(i, p))).collect();
+    (pixels, (0..40).map(|i| label(i) as u8).collect())
+}
+
+const CONV: &str = r#"
+[[network.layers]]
+kind = "conv"
+channels = 4
+kernel = 3
+activation = "relu"
+
+[[network.layers]]
+kind = "max-pool"
+size = 2
+
+[[network.layers]]
+kind = "flatten"
+
+[method]
+name = "map"
+epochs = 30
+learning_rate = 0.01
+"#;
+
+#[test]
+fn images_with_labels_from_end_to_end() {
+    let dir = folder();
+    let d = dir.path();
+    let (pixels, labels) = images();
+    let image_head = [0, 0, 8, 3, 0, 0, 0, 40, 0, 0, 0, 8, 0, 0, 0, 8];
+    std::fs::write(d.join("train-images-idx3-ubyte"), [&image_head[..], &pixels].concat()).unwrap();
+    std::fs::write(d.join("train-labels-idx1-ubyte"), [&[0, 0, 8, 1, 0, 0, 0, 40][..], &labels].concat()).unwrap();
+    std::fs::write(d.join("conv.toml"), CONV).unwrap();
+    succeed(d, &["fit", "train-images-idx3-ubyte", "--config", "conv.toml", "-q", "--out", "m"]);
+    let scores = succeed(d, &["evaluate", "m", "train-images-idx3-ubyte", "--json"]).stdout;
+    let scores: Value = serde_json::from_str(&scores).unwrap();
+    assert!(scores["accuracy"].as_f64().unwrap() > 0.95 && scores["n"] == 40, "{scores}");
+    let predicted = succeed(d, &["predict", "m", "train-images-idx3-ubyte"]).stdout;
+    assert!(predicted.starts_with("predicted,p_0,p_1,") && predicted.lines().count() == 41);
+    let inspected = succeed(d, &["inspect", "m"]).stdout;
+    assert!(inspected.contains("conv") && inspected.contains("images of 1 × 8 × 8"), "{inspected}");
+
+    // The same pixels without labels, and labels under another name.
+    std::fs::write(d.join("new"), [&image_head[..], &pixels].concat()).unwrap();
+    assert_eq!(succeed(d, &["predict", "m", "new"]).stdout, predicted);
+    let unlabelled = run(d, &["evaluate", "m", "new"]);
+    assert_eq!(unlabelled.code, Some(2));
+    assert!(unlabelled.stderr.contains("--labels"), "{}", unlabelled.stderr);
+    succeed(d, &["evaluate", "m", "new", "--labels", "train-labels-idx1-ubyte"]);
+    let table = run(d, &["predict", "m", "houses.csv"]);
+    assert!(table.code == Some(2) && table.stderr.contains("trained on images of 1 × 8 × 8"), "{}", table.stderr);
+}
+
+/// An NPY file of doubles; the shape as Python writes it.
+fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
+    let mut head = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+    head += &" ".repeat(63 - (10 + head.len()) % 64);
+    head.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((head.len() as u16).to_le_bytes());
+    bytes.extend(head.as_bytes());
+    bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn arrays_of_numpy_from_end_to_end() {
+    let dir = folder();
+    let d = dir.path();
+    let values: Vec<f64> = (0..30).flat_map(|i| [f64::from(i), (f64::from(i) * 0.4).sin()]).collect();
+    std::fs::write(d.join("a.npy"), npy("(30, 2)", &values)).unwrap();
+    let text: String = values.chunks(2).map(|r| format!("{},{}\n", r[0], r[1])).collect();
+    std::fs::write(d.join("a.csv"), format!("c0,c1\n{text}")).unwrap();
+    let answer = |data: &str| {
+        succeed(d, &["fit", data, "--target", "c1", "-q", "--set", "epochs=5", "--out", "m"]);
+        succeed(d, &["predict", "m", data]).stdout
+    };
+    let expected = answer("a.csv");
+    assert_eq!(answer("a.npy"), expected);
+    std::fs::write(d.join("a.parquet"), parquet(&values)).unwrap();
+    assert_eq!(answer("a.parquet"), expected);
+}
+
+/// A Parquet file of two columns of doubles, `c0` and `c1`.
+fn parquet(rows: &[f64]) -> Vec<u8> {
+    let schema = "message t { REQUIRED DOUBLE c0; REQUIRED DOUBLE c1; }";
+    let schema = Arc::new(::parquet::schema::parser::parse_message_type(schema).unwrap());
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for i in 0..2 {
+        let values: Vec<f64> = rows.iter().skip(i).step_by(2).copied().collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<DoubleType>().write_batch(&values, None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+fn an_archive_of_images_and_labels() {
+    let dir = folder();
+    let d = dir.path();
+    let (pixels, labels) = images();
+    let double = |v: &[u8]| v.iter().map(|b| f64::from(*b)).collect::<Vec<f64>>();
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in [("x.npy", npy("(40, 8, 8)", &double(&pixels))), ("label.npy", npy("(40,)", &double(&labels)))]
+    {
+        writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(&bytes).unwrap();
+    }
+    std::fs::write(d.join("a.npz"), writer.finish().unwrap().into_inner()).unwrap();
+    std::fs::write(d.join("conv.toml"), CONV).unwrap();
+    succeed(d, &["fit", "a.npz", "--config", "conv.toml", "-q", "--out", "m"]);
+    let scores: Value = serde_json::from_str(&succeed(d, &["evaluate", "m", "a.npz", "--json"]).stdout).unwrap();
+    assert!(scores["accuracy"].as_f64().unwrap() > 0.95 && scores["n"] == 40, "{scores}");
+}
+
+#[test]
+fn numbers_of_any_size_come_back_in_their_unit() {
+    let dir = folder();
+    for unit in ["e-60", "e60"] {
+        let rows: String = (1..20).map(|i| format!("{i}{unit},{}{unit}\n", i * i % 7)).collect();
+        std::fs::write(dir.path().join("u.csv"), format!("x,y\n{rows}")).unwrap();
+        succeed(dir.path(), &["fit", "u.csv", "--target", "y", "-q", "--set", "epochs=2", "--out", "m"]);
+        let text = succeed(dir.path(), &["predict", "m", "u.csv"]).stdout;
+        for cell in text.lines().skip(1).flat_map(|l| l.split(',')) {
+            let v: f64 = cell.parse().unwrap();
+            let scale: f64 = format!("1{unit}").parse().unwrap();
+            assert!(v != 0.0 && v.abs() < 100.0 * scale && cell.len() < 30, "{cell}");
+        }
+    }
+}
