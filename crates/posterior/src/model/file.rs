@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn a_layer_can_have_a_prior_of_its_own() {
-        let text = "[network]\nhidden = [4]\n[prior]\nscaling = \"none\"\n[[layer_priors]]\nlayer = 1\nbias_std = 10.0\n";
+        let text =
+            "[network]\nhidden = [4]\n[prior]\nscaling = \"none\"\n[[layer_priors]]\nlayer = 1\nbias_std = 10.0\n";
         let recipe = Recipe::from_toml(text).unwrap();
         let resolved = recipe.resolve_for(crate::nn::Shape::Flat(2), crate::likelihood::Outcome::Real, 1).unwrap();
         let stds: Vec<f64> = resolved.prior.blocks().iter().filter_map(|(_, p)| p.as_normal()).map(|n| n.1).collect();
