@@ -23,7 +23,7 @@ pub enum Command {
     Evaluate(Evaluate),
     /// Draws functions from the prior, before any data
     Prior(Prior),
-    /// Lists the inference methods, or one method's settings
+    /// Lists inference methods, likelihoods and priors, or the settings of one
     Methods(Methods),
     /// Shows what a model file holds
     Inspect(Inspect),
@@ -196,7 +196,7 @@ pub struct Prior {
 
 #[derive(Debug, Args)]
 pub struct Methods {
-    /// Show this method's settings
+    /// Show the settings of this method, likelihood or prior
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     #[command(flatten)]

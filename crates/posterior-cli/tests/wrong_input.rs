@@ -252,7 +252,7 @@ fn settings_with_a_wrong_name_or_value() {
     let draws = ["evaluate", "m", "houses.csv", "--draws", "1000000"];
     let many = format!("size,age,district,garden,price\n{}", "50,3,east,true,9\n".repeat(2000));
     one_sentence(&[("m", model()), ("houses.csv", many.as_bytes())], &draws, &["2000 rows", "--draws"]);
-    one_sentence(&[], &["methods", "maps"], &["no method 'maps'", "did you mean 'map'?"]);
+    one_sentence(&[], &["methods", "maps"], &["no method, likelihood or prior 'maps'", "did you mean 'map'?"]);
     one_sentence(&[], &["prior", "--set", "prior.weight_sdt=1"], &["did you mean 'weight_std'?"]);
 }
 

@@ -51,14 +51,14 @@ fn looks_like_classes(table: &Table, target: &str) -> Option<String> {
 }
 
 fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
-    let last = model.summary.epochs.last();
+    let last = model.summary.trace.last();
     json!({
         "model": out.display().to_string(),
         "method": model.recipe.method.name,
         "rows": model.rows,
         "parameters": model.posterior.dim(),
         "steps": model.summary.steps,
-        "epochs": model.summary.epochs.len(),
+        "epochs": model.summary.epochs,
         "stopped_early": model.summary.stopped_early,
         "seconds": model.summary.seconds,
         "objective": last.map(|e| e.objective),
@@ -90,13 +90,13 @@ fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
             format!(
                 "{}, {}{}, {}",
                 count(s.steps as usize, "step"),
-                count(s.epochs.len(), "epoch"),
+                count(s.epochs, "epoch"),
                 if s.stopped_early { " (stopped early)" } else { "" },
                 seconds(s.seconds)
             ),
         ),
     ];
-    if let Some(last) = s.epochs.last() {
+    if let Some(last) = s.trace.last() {
         let nll = number(last.nll);
         rows.push(match s.penalty_name.as_str() {
             "" => ("objective", format!("{} (negative log-likelihood {nll})", number(last.objective))),

@@ -66,9 +66,9 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("prior", choice(&model.recipe.prior)),
         ("method", choice(&model.recipe.method)),
         ("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))),
-        ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs.len())),
+        ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs)),
     ];
-    if let Some(last) = s.epochs.last() {
+    if let Some(last) = s.trace.last() {
         let penalty = if s.penalty_name.is_empty() {
             String::new()
         } else {

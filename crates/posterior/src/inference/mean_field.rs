@@ -206,7 +206,7 @@ impl Method for MeanFieldInference {
         let tempering = Tempering { beta: s.float("beta"), warmup: s.float("kl_warmup") };
         let summary = train(&mut trainer, problem, s, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();
-        let elbo = summary.epochs.last().filter(|e| e.beta == 1.0).map(|e| e.objective);
+        let elbo = summary.trace.last().filter(|e| e.beta == 1.0).map(|e| e.objective);
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo)), summary })
     }
 }

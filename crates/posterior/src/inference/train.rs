@@ -34,6 +34,9 @@ const STEPS: usize = 10_000;
 /// Epochs whose mean decides whether the objective has risen: single ones are too noisy.
 const SMOOTHED: usize = 5;
 
+/// Epochs of a long fit that are kept, about.
+const KEPT: usize = 200;
+
 /// One epoch of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
@@ -60,8 +63,10 @@ pub struct FitSummary {
     pub stopped_early: bool,
     /// What `penalty` is in the records: `KL`, `-log prior`, or empty.
     pub penalty_name: String,
-    /// Epoch by epoch.
-    pub epochs: Vec<EpochRecord>,
+    /// Epochs run.
+    pub epochs: usize,
+    /// Epoch by epoch; of a long fit, some two hundred of them, evenly, and the last.
+    pub trace: Vec<EpochRecord>,
 }
 
 /// Where a step is in the fit.
@@ -127,7 +132,8 @@ pub(super) fn train(
         seconds: 0.0,
         stopped_early: false,
         penalty_name: stepper.penalty_name().to_owned(),
-        epochs: Vec::with_capacity(epochs),
+        epochs: 0,
+        trace: Vec::with_capacity(epochs),
     };
     let (mut best, mut best_epoch) = (f64::NEG_INFINITY, 0);
     for epoch in 0..epochs {
@@ -148,7 +154,7 @@ pub(super) fn train(
             sum += value;
             summary.steps += 1;
             if step.is_multiple_of(16) || i + 1 == per_epoch {
-                let objective = summary.epochs.last().map_or(f64::NAN, |e| e.objective);
+                let objective = summary.trace.last().map_or(f64::NAN, |e| e.objective);
                 let progress = Progress { step: summary.steps, steps, epoch: epoch + 1, epochs, objective };
                 if observer.progress(&progress) == Flow::Stop {
                     return Err(ErrorKind::Interrupted.into());
@@ -157,10 +163,10 @@ pub(super) fn train(
         }
         let beta = tempering.at(summary.steps.saturating_sub(1), steps);
         let (nll, penalty) = (-sum / per_epoch as f64, stepper.penalty());
-        summary.epochs.push(EpochRecord { epoch: epoch + 1, objective: -nll - beta * penalty, nll, penalty, beta });
+        summary.trace.push(EpochRecord { epoch: epoch + 1, objective: -nll - beta * penalty, nll, penalty, beta });
         // While β still rises, the objective is not the same from epoch to epoch.
         if patience > 0 && beta == tempering.beta {
-            let last = &summary.epochs[summary.epochs.len().saturating_sub(SMOOTHED)..];
+            let last = &summary.trace[summary.trace.len().saturating_sub(SMOOTHED)..];
             let smooth = last.iter().map(|e| e.objective).sum::<f64>() / last.len() as f64;
             if smooth > best {
                 (best, best_epoch) = (smooth, epoch);
@@ -172,6 +178,9 @@ pub(super) fn train(
             }
         }
     }
+    summary.epochs = summary.trace.len();
+    let every = summary.epochs.div_ceil(KEPT).max(1);
+    summary.trace.retain(|e| e.epoch.is_multiple_of(every) || e.epoch == summary.epochs);
     summary.seconds = started.elapsed().as_secs_f64();
     Ok(summary)
 }

@@ -3,7 +3,7 @@
 use super::layout::BlockSpec;
 use crate::math::{MatRef, Real, Threads};
 use crate::rng::Key;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 /// Shape of one row's activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,15 @@ impl Shape {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Flat(n) => write!(f, "{n} numbers"),
+            Shape::Image { channels, height, width } => write!(f, "an image of {channels} × {height} × {width}"),
+        }
     }
 }
 

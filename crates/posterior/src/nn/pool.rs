@@ -212,7 +212,7 @@ pub(super) fn image_of(shape: Shape, who: &str) -> Result<(usize, usize, usize)>
         }
         Shape::Flat(n) => Err(Error::setting(
             format!("{who} needs an image, and got {n} numbers in a row"),
-            "put it before the layers that flatten, and give the input as channels × height × width",
+            "use it on image data (IDX, or arrays of three or four axes), before any dense or flatten layer",
         )),
     }
 }

@@ -29,7 +29,7 @@ impl Residual {
             if a.output() != b.input() {
                 return Err(Error::setting(
                     format!(
-                        "in a residual block '{}' gives {:?} and '{}' takes {:?}",
+                        "in a residual block '{}' gives {} and '{}' takes {}",
                         a.describe(),
                         a.output(),
                         b.describe(),
@@ -42,7 +42,7 @@ impl Residual {
         let shape = first.input();
         if last.output() != shape {
             return Err(Error::setting(
-                format!("a residual block takes {shape:?} and its layers give {:?}", last.output()),
+                format!("a residual block takes {shape} and its layers give {}", last.output()),
                 "choose sizes and padding that keep the shape, since the input is added to the output",
             ));
         }

@@ -117,7 +117,7 @@ impl NetworkSpec {
                 let parse = |w: &str| match w.trim().parse::<usize>() {
                     Ok(n) if (1..=LARGEST).contains(&n) => Ok(n),
                     _ => Err(Error::setting(
-                        format!("'{}' is not a width of a layer", w.trim()),
+                        format!("'{}' is not a width of a layer in '{widths}'", w.trim()),
                         format!("write whole numbers from 1 to {LARGEST} with commas between, as in 50,50"),
                     )),
                 };
@@ -125,7 +125,7 @@ impl NetworkSpec {
             }
             name => {
                 let names: Vec<_> = NETWORKS.iter().map(|(n, _)| *n).collect();
-                let fix = format!("{} Widths are written as 50,50", suggest(name, names));
+                let fix = format!("{} (or give widths, as in 50,50)", suggest(name, names));
                 return Err(Error::setting(format!("there is no network '{name}'"), fix));
             }
         };
@@ -157,6 +157,12 @@ fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Box<dyn Layer>>
                 check("channels", *channels, LARGEST)?;
                 check("kernel", *kernel, 1024)?;
                 check("stride", *stride, 1024)?;
+                if *padding >= *kernel {
+                    return Err(Error::setting(
+                        format!("a layer's padding of {padding} is not below its kernel of {kernel}"),
+                        "the rest would see zeros only: lower it",
+                    ));
+                }
                 let activation = fused(*activation, specs, &mut i);
                 let pool = match specs.get(i + 1) {
                     Some(LayerSpec::MaxPool { size }) if activation.monotone() && *size > 0 => {
@@ -260,6 +266,7 @@ mod tests {
         let message = |t: &str| NetworkSpec::parse(t, Activation::Relu).unwrap_err().to_string();
         assert!(message("50,x").contains("'x' is not a width"));
         assert!(message("0").contains("'0' is not a width"));
+        assert!(message("50,").contains("'' is not a width of a layer in '50,'"));
         assert!(message("lenet5").contains("did you mean 'lenet-5'?"));
         let spec = NetworkSpec::parse("lenet-5", Activation::Relu).unwrap();
         assert!(spec.build(Shape::Flat(8), 1).is_err());
