@@ -155,3 +155,44 @@ pub mod allocation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Key, fill_normals};
+
+    /// Every operand as it is and transposed, against three loops.
+    #[test]
+    fn products_agree_with_three_loops() {
+        for (m, n, k) in
+            [(1, 1, 1), (5, 9, 3), (4, 8, 16), (7, 50, 8), (128, 50, 13), (30, 20, 17), (3, 1, 40), (1, 64, 2)]
+        {
+            let fill = |seed, len| {
+                let mut v = vec![0.0f64; len];
+                fill_normals(Key::new(seed), &mut v);
+                v
+            };
+            let (a, b, start) = (fill(1, m * k), fill(2, k * n), fill(3, m * n));
+            for (ta, tb, accumulate) in
+                [(0, 0, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (1, 1, 1)].map(|(x, y, z)| (x == 1, y == 1, z == 1))
+            {
+                let mut c = start.clone();
+                let left = if ta { Mat::transposed(&a, m) } else { Mat::rows_of(&a, k) };
+                let right = if tb { Mat::transposed(&b, k) } else { Mat::rows_of(&b, n) };
+                gemm((m, n, k), &mut c, accumulate, left, right, Threads::One);
+                for i in 0..m {
+                    for j in 0..n {
+                        let term = |l: usize| {
+                            let x = if ta { a[l * m + i] } else { a[i * k + l] };
+                            x * if tb { b[j * k + l] } else { b[l * n + j] }
+                        };
+                        let before = if accumulate { start[i * n + j] } else { 0.0 };
+                        let exact = before + (0..k).map(term).sum::<f64>();
+                        // Rounding of at most 40 terms of size about 1.
+                        assert!((c[i * n + j] - exact).abs() < 1e-13, "{m} {n} {k} {ta} {tb} {accumulate}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -9,8 +9,8 @@ use super::layout::{BlockSpec, Role};
 use crate::math::{Mat, MatRef, Real, gemm};
 use crate::simd_fn;
 
-/// Numbers that stay in the first-level cache between two passes.
-const IN_CACHE: usize = 2048;
+/// Numbers in a repeated bias: a small part of the first-level cache.
+const TILE: usize = 512;
 
 /// A dense layer.
 #[derive(Debug, Clone)]
@@ -29,33 +29,31 @@ impl Dense {
 }
 
 simd_fn! {
-    /// a ← φ(z + b), row by row; z + b is kept where the slope will need it (`keep`, else empty).
+    /// a ← φ(z + b) on every row; z + b is kept where the slope will need it (`keep`, else empty).
     ///
-    /// Costly activations get a pass of their own over all numbers in a row of rows that stays in the cache: at the end of
-    /// each short row the vectors would not be full.
+    /// At the end of each short row vectors would not be full: several rows are taken as one, with the bias repeated.
     fn bias_activation<R>(activation: Activation, bias: &[R], a: &mut [R], keep: &mut [R]) {
         let n = bias.len();
-        let cheap = matches!(activation, Activation::Identity | Activation::Relu);
-        let rows = if cheap { a.len() } else { (IN_CACHE / n.max(1)).max(1) * n };
-        with_activation!(activation, A => for (i, part) in a.chunks_mut(rows.max(1)).enumerate() {
-            if cheap {
-                for row in part.chunks_exact_mut(n) {
-                    for j in 0..n {
-                        row[j] = A.value::<R, F>(row[j] + bias[j]);
-                    }
-                }
-                continue;
-            }
-            for row in part.chunks_exact_mut(n) {
-                for j in 0..n {
-                    row[j] += bias[j];
-                }
-            }
+        let mut tile = [R::ZERO; TILE];
+        // A tile is worth making where it is used several times over.
+        let repeats = (TILE / n.max(1)).min(a.len() / (4 * n).max(1));
+        let bias = if repeats < 2 {
+            bias
+        } else {
+            tile[..repeats * n].chunks_exact_mut(n).for_each(|t| t.copy_from_slice(bias));
+            &tile[..repeats * n]
+        };
+        let period = bias.len().max(1);
+        with_activation!(activation, A => for (i, part) in a.chunks_mut(period).enumerate() {
+            let bias = &bias[..part.len()];
             if !keep.is_empty() {
-                keep[i * rows..][..part.len()].copy_from_slice(part);
+                let kept = &mut keep[i * period..][..part.len()];
+                for j in 0..part.len() {
+                    kept[j] = part[j] + bias[j];
+                }
             }
-            for v in part {
-                *v = A.value::<R, F>(*v);
+            for j in 0..part.len() {
+                part[j] = A.value::<R, F>(part[j] + bias[j]);
             }
         });
     }

@@ -36,9 +36,9 @@ pub struct NetworkPredictor {
     pub scale: TargetScale,
 }
 
-/// Rows per pass: a small network's activations stay in the cache, a large one's products are long enough.
+/// Rows per pass: a small network's activations stay in the first-level cache, a large one's products are long enough.
 fn rows_per_pass(network: &dyn AnyNetwork) -> usize {
-    (65_536 / network.activations().max(1)).next_power_of_two().clamp(64, 512)
+    if network.activations() <= 256 { 256 } else { 512 }
 }
 
 /// Rows per task where there are too few draws to keep the threads busy.
