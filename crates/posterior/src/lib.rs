@@ -11,6 +11,33 @@
 //! | p(w) | `Prior` | belief before data |
 //! | log p(w, D) | `Problem`, `Density` | log joint: a **sum** over all rows; a mini-batch is scaled by N/\|B\| |
 //! | q(w) | `Posterior` | an approximation of p(w \| D) that can be drawn from |
+//!
+//! ```
+//! use posterior::prelude::*;
+//! # use posterior::data::Column;
+//!
+//! # fn main() -> posterior::Result<()> {
+//! # let x: Vec<f64> = (0..50).map(|i| i as f64 / 10.0).collect();
+//! # let y = x.iter().map(|v| v.sin()).collect();
+//! # let table = Table::from_columns(vec![("x".into(), Column::Number(x)), ("y".into(), Column::Number(y))])?;
+//! // let table = Table::read("data.csv".as_ref(), &ReadOptions::default())?;
+//! let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
+//! let recipe = Recipe {
+//!     network: NetworkSpec::parse("20", Activation::Tanh)?,
+//!     method: Choice::named("mean-field").with("epochs", Value::Int(200)),
+//!     ..Recipe::default()
+//! };
+//! let model = Model::fit(&recipe, &table, &options, 0, &mut Silent)?;
+//!
+//! let predictive = model.predict(&model.encoder.encode(&table, false)?, 50);
+//! let real = predictive.real();
+//! let (total, epistemic, aleatoric) = real.std(0);
+//! assert!((total.powi(2) - epistemic.powi(2) - aleatoric.powi(2)).abs() < 1e-9);
+//! let interval = predictive.quantiles(&[0.05, 0.95]);
+//! assert!(interval[0] < real.mean[0] && real.mean[0] < interval[1]);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod artifact;
 pub mod data;
@@ -26,6 +53,7 @@ pub mod optim;
 pub mod posterior;
 mod precision;
 pub mod predict;
+pub mod prelude;
 pub mod prior;
 pub mod problem;
 pub mod rng;

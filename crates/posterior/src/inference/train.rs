@@ -12,7 +12,7 @@ use std::time::Instant;
 
 pub(super) const EPOCHS: Setting = Setting {
     name: "epochs",
-    help: "passes over the data; 0 means as many as give about 10000 steps, but 10 to 2000",
+    help: "passes over the data; 0 means as many as give about 10000 steps, but at least 10",
     default: Default::Int(0),
     allowed: Allowed::Int(0, 1_000_000),
 };
@@ -121,7 +121,7 @@ pub(super) fn train(
     let mut batches = Batches::new(rows, settings.count("batch_size"), key.purpose(Purpose::Batches));
     let per_epoch = batches.per_epoch();
     let epochs = match settings.count("epochs") {
-        0 => STEPS.div_ceil(per_epoch).clamp(10, 2000),
+        0 => STEPS.div_ceil(per_epoch).max(10),
         n => n,
     };
     let patience = settings.count("patience");

@@ -9,7 +9,7 @@ use super::predictive::{Predictive, TargetScale};
 /// Predictions of real and count outcomes, `rows × targets` each, in the user's units.
 #[derive(Debug, Clone)]
 pub struct RealUncertainty {
-    /// E[y]
+    /// `E[y]`
     pub mean: Vec<f64>,
     /// Variance of the draws' means.
     pub epistemic: Vec<f64>,
@@ -67,9 +67,9 @@ pub struct ClassUncertainty {
     pub probabilities: Vec<f64>,
     /// Variance of pₛ over draws, `rows × classes`.
     pub variance: Vec<f64>,
-    /// H[p̄] per row, in nats.
+    /// `H[p̄]` per row, in nats.
     pub total: Vec<f64>,
-    /// Mean of H[pₛ] per row.
+    /// Mean of `H[pₛ]` per row.
     pub aleatoric: Vec<f64>,
 }
 
