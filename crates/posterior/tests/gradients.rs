@@ -96,11 +96,13 @@ fn check(name: &str, problem: &Problem, rows: Rows<'_>) {
 }
 
 #[test]
-fn every_layer_with_every_likelihood() {
+fn every_layer_with_every_likelihood_and_prior() {
     for (name, shape, network) in networks() {
         for likelihood in LIKELIHOODS {
-            let problem = problem(shape, network.clone(), likelihood.name, "normal");
-            check(&format!("{name}, {}", likelihood.name), &problem, Rows::All);
+            for prior in PRIORS {
+                let problem = problem(shape, network.clone(), likelihood.name, prior.name);
+                check(&format!("{name}, {}, {}", likelihood.name, prior.name), &problem, Rows::All);
+            }
         }
     }
 }
@@ -113,5 +115,41 @@ fn every_prior_with_every_likelihood_on_a_mini_batch() {
             let problem = problem(shape, network, likelihood.name, prior.name);
             check(&format!("{}, {}", prior.name, likelihood.name), &problem, Rows::Batch(&[5, 0, 3]));
         }
+    }
+}
+
+/// Teams that work through several chunks, and large networks cut into chunks, give the sum over their rows.
+#[test]
+fn chunks_and_teams_add_up() {
+    use posterior::nn::Activation;
+    const MANY: usize = 5000;
+    let image = Shape::Image { channels: 1, height: 6, width: 6 };
+    let conv = r#"layers = [{ kind = "conv", channels = 3, kernel = 3, activation = "tanh" }, { kind = "max-pool", size = 2 }]"#;
+    for (shape, network) in [
+        (Shape::Flat(3), NetworkSpec::parse("5", Activation::Tanh).unwrap()),
+        (Shape::Flat(3), NetworkSpec::parse("300,300", Activation::Tanh).unwrap()), // over 2^16 parameters: large
+        (image, toml::from_str(conv).unwrap()),
+    ] {
+        let recipe = Recipe { network, ..Recipe::default() };
+        let resolved = recipe.resolve_for(shape, Outcome::Real, 1).unwrap();
+        let mut x = vec![0.0f64; MANY * shape.len()];
+        fill_normals(Key::new(21), &mut x);
+        let y = (0..MANY).map(|i| (i as f64).sin()).collect();
+        let problem = resolved.problem(Dataset::new(Values::F64(x.into()), shape, y, 1)).unwrap();
+        let w: Vec<f64> = problem.initial(Key::new(22)).iter().map(|v| f64::from(*v)).collect();
+        let mut whole = vec![0.0; w.len()];
+        let value = problem.density::<f64>(MANY).log_likelihood(&w, Rows::All, Mode::Plain, Some(&mut whole));
+        let (mut sum, mut sums) = (0.0, vec![0.0; w.len()]);
+        let mut density = problem.density::<f64>(100);
+        let mut part = vec![0.0; w.len()];
+        for from in (0..MANY as u32).step_by(100) {
+            let rows: Vec<u32> = (from..from + 100).collect();
+            // A batch is scaled by N/|B| = 50.
+            sum += density.log_likelihood(&w, Rows::Batch(&rows), Mode::Plain, Some(&mut part)) / 50.0;
+            sums.iter_mut().zip(&part).for_each(|(s, p)| *s += p / 50.0);
+        }
+        assert!((value / sum - 1.0).abs() < 1e-11);
+        let size = sums.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        assert!(whole.iter().zip(&sums).all(|(a, b)| (a - b).abs() < 1e-10 * size));
     }
 }

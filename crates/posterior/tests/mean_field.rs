@@ -44,8 +44,9 @@ fn linear(rows: usize, inputs: usize) -> (Problem, Vec<f64>, Vec<f64>) {
     (resolved.problem(data).unwrap(), x, y)
 }
 
-/// Exact posterior precision Λ = XᵀX/σ² + I/s² (bias as a column of ones) and mean Λ⁻¹Xᵀy/σ², by Gaussian elimination.
-fn exact(x: &[f64], y: &[f64], inputs: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+/// Precision Λ = XᵀX/σ² + βI/s² (bias as a column of ones) and mean Λ⁻¹Xᵀy/σ², by Gaussian elimination; the exact posterior's
+/// for β = 1.
+fn exact(x: &[f64], y: &[f64], inputs: usize, beta: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
     let p = inputs + 1;
     let feature = |n: usize, i: usize| if i < inputs { x[n * inputs + i] } else { 1.0 };
     let mut precision = vec![vec![0.0; p]; p];
@@ -58,7 +59,7 @@ fn exact(x: &[f64], y: &[f64], inputs: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
             }
         }
     }
-    (0..p).for_each(|i| precision[i][i] += 1.0 / (PRIOR * PRIOR));
+    (0..p).for_each(|i| precision[i][i] += beta / (PRIOR * PRIOR));
     let (mut a, mut b) = (precision.clone(), rhs);
     for i in 0..p {
         for j in i + 1..p {
@@ -79,22 +80,29 @@ fn exact(x: &[f64], y: &[f64], inputs: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
 #[test]
 fn on_a_linear_model_variances_are_one_over_the_precisions_diagonal() {
     let (problem, x, y) = linear(200, 3);
-    let (precision, mean) = exact(&x, &y, 3);
-    let given = |k: &str, v: Value| (k.to_owned(), v);
-    let method = posterior::inference::find("mean-field").unwrap().configure(&[
-        given("epochs", Value::Int(6000)),
-        given("batch_size", Value::Int(200)),
-        given("samples", Value::Int(8)),
-        given("learning_rate", Value::Float(0.02)),
-    ]);
-    let fit = method.unwrap().fit(&problem, Key::new(3), &mut Silent).unwrap();
-    let (m, s) = fit.posterior.as_prior().unwrap();
-    for i in 0..4 {
-        let (sd, target) = (f64::from(s[i]), 1.0 / precision[i][i]);
-        // Adam still wanders by some parts in a hundred of σ at its last learning rate; a σ read off Σᵢᵢ instead of Λᵢᵢ
-        // would be wrong by 30 % here (the inputs are correlated).
-        assert!((sd * sd / target - 1.0).abs() < 0.06, "variance {i}: {} for {target}", sd * sd);
-        assert!((f64::from(m[i]) - mean[i]).abs() < 0.1 * target.sqrt(), "mean {i}: {} for {}", m[i], mean[i]);
+    // The default of one draw a step and the average of several; whole and mini-batches; tempered and not. With β the optimum is
+    // at the variance β/Λᵢᵢ, Λ = XᵀX/σ² + βI/s².
+    for (samples, batch_size, beta) in [(8, 200, 1.0), (1, 200, 1.0), (1, 50, 1.0), (1, 200, 0.3), (8, 200, 0.3)] {
+        let (precision, mean) = exact(&x, &y, 3, beta);
+        let given = |k: &str, v: Value| (k.to_owned(), v);
+        let method = posterior::inference::find("mean-field").unwrap().configure(&[
+            given("epochs", Value::Int(20_000 * batch_size / 200)),
+            given("batch_size", Value::Int(batch_size)),
+            given("samples", Value::Int(samples)),
+            given("beta", Value::Float(beta)),
+            given("learning_rate", Value::Float(0.02)),
+        ]);
+        let fit = method.unwrap().fit(&problem, Key::new(3), &mut Silent).unwrap();
+        let (m, s) = fit.posterior.as_prior().unwrap();
+        for i in 0..4 {
+            let (sd, target) = (f64::from(s[i]), beta / precision[i][i]);
+            // Adam still wanders by some parts in a hundred of σ at its last learning rate, more with noisier gradients. A σ read
+            // off Σᵢᵢ instead of Λᵢᵢ would be wrong by 30 % (the inputs are correlated), one with the KL counted
+            // per batch by a factor of 4.
+            let case = format!("{samples} samples, batches of {batch_size}, beta {beta}, parameter {i}");
+            assert!((sd * sd / target - 1.0).abs() < 0.1, "{case}: variance {} for {target}", sd * sd);
+            assert!((f64::from(m[i]) - mean[i]).abs() < 0.25 * target.sqrt(), "{case}: {} for {}", m[i], mean[i]);
+        }
     }
 }
 

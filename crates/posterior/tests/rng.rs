@@ -78,7 +78,7 @@ fn neighbouring_keys_give_independent_streams() {
     all.extend([
         (base.purpose(Purpose::Init), base.purpose(Purpose::Batches)),
         (base.purpose(Purpose::Weights), base.purpose(Purpose::Mask)),
-        (base.purpose(Purpose::Draw), base.purpose(Purpose::Prior)),
+        (base.purpose(Purpose::Draw), base.purpose(Purpose::Outcome)),
         (base, base.step(0)),
         (base.step(1).block(2), base.step(2).block(1)),
     ]);

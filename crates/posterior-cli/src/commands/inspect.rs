@@ -4,7 +4,7 @@ use crate::cli::Inspect;
 use crate::output::{facts, grouped, json, number, print, table};
 use posterior::artifact;
 use posterior::data::TargetKind;
-use posterior::model::{Choice, Model};
+use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::Shape;
 use posterior::problem::full_layout;
 use serde_json::json;
@@ -41,6 +41,16 @@ fn choice(choice: &Choice) -> String {
     if settings.is_empty() { name.to_owned() } else { format!("{name} ({})", settings.join(", ")) }
 }
 
+/// The prior, and the layers where it differs.
+fn prior(recipe: &Recipe) -> String {
+    let number = |v: Option<f64>| v.map_or("as above".to_owned(), |v| v.to_string());
+    let layers = recipe.layer_priors.iter().map(|l| {
+        let (weight, bias) = (number(l.weight_std), number(l.bias_std));
+        format!("; layer {}: weight_std {weight}, bias_std {bias}", l.layer)
+    });
+    choice(&recipe.prior) + &layers.collect::<String>()
+}
+
 fn as_text(model: &Model, bytes: u64) -> String {
     let s = &model.summary;
     let target = match model.encoder.target_kind() {
@@ -63,7 +73,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("inputs", inputs),
         ("target", format!("{}: {target}", model.encoder.target.name)),
         ("likelihood", choice(&model.recipe.likelihood)),
-        ("prior", choice(&model.recipe.prior)),
+        ("prior", prior(&model.recipe)),
         ("method", choice(&model.recipe.method)),
         ("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))),
         ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs)),

@@ -104,13 +104,13 @@ fn predict_block(model: &Model, predictive: &Predictive, interval: f64, out: &mu
     }
 }
 
-/// As many digits as single precision holds; numbers beyond its range as they are.
+/// Twelve digits: the network has some seven, but a target may be a small spread around a large number.
 fn short(v: f64) -> String {
-    let single = v as f32;
-    if !v.is_finite() || v == 0.0 || (single.is_finite() && single.is_normal()) {
-        format!("{single}")
+    let rounded: f64 = format!("{v:.11e}").parse().unwrap_or(v);
+    if (1e-5..1e15).contains(&v.abs()) || v == 0.0 || !v.is_finite() {
+        format!("{rounded}")
     } else {
-        format!("{v:e}")
+        format!("{rounded:e}")
     }
 }
 

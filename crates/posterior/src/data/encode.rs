@@ -13,6 +13,11 @@ use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
+/// Pixels of the largest image; more in a model file is damage.
+const LARGEST_IMAGE: usize = 1 << 28;
+/// Standard deviations from the mean at which a network's arithmetic in single precision would break down.
+const FARTHEST: f64 = 1e15;
+
 /// Turns tables like the training table into data sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Encoder {
@@ -122,7 +127,7 @@ impl Encoder {
             }
             Inputs::Images { channels, height, width, scale } => {
                 let size = channels.checked_mul(*height).and_then(|n| n.checked_mul(*width));
-                scale.is_valid() && size.is_some_and(|n| n > 0)
+                scale.is_valid() && size.is_some_and(|n| n > 0 && n <= LARGEST_IMAGE)
             }
         };
         let target = match &self.target.kind {
@@ -208,7 +213,12 @@ impl Encoder {
                     let is_bool = matches!(feature.kind, FeatureKind::Bool(_));
                     for (i, &row) in rows.iter().enumerate() {
                         let value = number(column, row, is_bool).map_err(|e| e.at(table.place(row, name)))?;
-                        x[i * width + at] = if value.is_nan() { 0.0 } else { scale.apply(value) };
+                        let z = if value.is_nan() { 0.0 } else { scale.apply(value) };
+                        if z.abs() > FARTHEST {
+                            let what = format!("the number {value:e} is far outside what the model was fitted to");
+                            return Err(Error::data(what, "correct the cell").at(table.place(row, name)));
+                        }
+                        x[i * width + at] = z;
                     }
                 }
                 FeatureKind::OneHot { categories } => {

@@ -74,4 +74,7 @@ impl Stepper for PointTrainer<'_> {
     fn restore(&mut self) {
         self.w.clone_from(&self.kept);
     }
+    fn is_finite(&self) -> bool {
+        self.w.iter().all(|v| v.is_finite())
+    }
 }

@@ -24,7 +24,7 @@ pub(super) const BATCH_SIZE: Setting = Setting {
 };
 pub(super) const PATIENCE: Setting = Setting {
     name: "patience",
-    help: "stop when the objective has not risen for so many epochs, and return the best; 0 means never",
+    help: "stop when the objective (mean of 5 epochs) has not risen for so many epochs; the best is returned; 0 means never",
     default: Default::Int(0),
     allowed: Allowed::Int(0, 1_000_000),
 };
@@ -42,11 +42,12 @@ const KEPT: usize = 200;
 pub struct EpochRecord {
     /// From 1.
     pub epoch: usize,
-    /// Log-likelihood of all rows minus β times the penalty.
+    /// Log-likelihood of all rows minus β times the penalty. Like the parts it is made of, it is about targets as the
+    /// network sees them: for real ones that is in standard deviations, N·ln(std) away from the user's units.
     pub objective: f64,
     /// −log p(D | w), expected under q where there is one; mean over the epoch's steps.
     pub nll: f64,
-    /// KL[q ‖ p], or −log p(w) for MAP, or 0 for maximum likelihood.
+    /// KL[q ‖ p], mean over the epoch's steps; or −log p(w) at the epoch's end for MAP; or 0 for maximum likelihood.
     pub penalty: f64,
     /// What the penalty was multiplied by.
     pub beta: f64,
@@ -92,6 +93,8 @@ pub(super) trait Stepper {
     fn keep(&mut self);
     /// Goes back to what was kept.
     fn restore(&mut self);
+    /// Whether every parameter is a finite number.
+    fn is_finite(&self) -> bool;
 }
 
 /// β at a step: rises linearly from 0 over the first `warmup` part of the steps.
@@ -105,6 +108,13 @@ impl Tempering {
         let rising = self.warmup * steps as f64;
         self.beta * if rising > 0.0 { ((step + 1) as f64 / rising).min(1.0) } else { 1.0 }
     }
+}
+
+fn diverged(what: &str, value: f64, step: u64) -> Error {
+    Error::numerical(
+        format!("the {what} became {value} at step {step}"),
+        "lower the learning rate (--set learning_rate=0.0005) or look for extreme values in the data",
+    )
 }
 
 /// Runs the epochs.
@@ -135,7 +145,7 @@ pub(super) fn train(
         epochs: 0,
         trace: Vec::with_capacity(epochs),
     };
-    let (mut best, mut best_epoch) = (f64::NEG_INFINITY, 0);
+    let (mut best, mut best_epoch) = (f64::NEG_INFINITY, None);
     for epoch in 0..epochs {
         let mut sum = 0.0;
         for i in 0..per_epoch {
@@ -146,10 +156,7 @@ pub(super) fn train(
             let batch = if batch.len() == rows { Rows::All } else { Rows::Batch(batch) };
             let value = stepper.step(batch, plan);
             if !value.is_finite() {
-                return Err(Error::numerical(
-                    format!("the log-likelihood became {value} at step {}", step + 1),
-                    "lower the learning rate (--set learning_rate=0.0005) or look for extreme values in the data",
-                ));
+                return Err(diverged("log-likelihood", value, step + 1));
             }
             sum += value;
             summary.steps += 1;
@@ -163,24 +170,127 @@ pub(super) fn train(
         }
         let beta = tempering.at(summary.steps.saturating_sub(1), steps);
         let (nll, penalty) = (-sum / per_epoch as f64, stepper.penalty());
+        if !penalty.is_finite() {
+            return Err(diverged(stepper.penalty_name(), penalty, summary.steps));
+        }
         summary.trace.push(EpochRecord { epoch: epoch + 1, objective: -nll - beta * penalty, nll, penalty, beta });
         // While β still rises, the objective is not the same from epoch to epoch.
         if patience > 0 && beta == tempering.beta {
-            let last = &summary.trace[summary.trace.len().saturating_sub(SMOOTHED)..];
-            let smooth = last.iter().map(|e| e.objective).sum::<f64>() / last.len() as f64;
-            if smooth > best {
-                (best, best_epoch) = (smooth, epoch);
+            let full = summary.trace.iter().rev().take(SMOOTHED).take_while(|e| e.beta == tempering.beta);
+            let (count, total) = full.fold((0, 0.0), |(n, sum), e| (n + 1, sum + e.objective));
+            let smooth = total / f64::from(count);
+            if count == SMOOTHED as u32 && smooth > best {
+                (best, best_epoch) = (smooth, Some(epoch));
                 stepper.keep();
-            } else if epoch - best_epoch >= patience {
-                stepper.restore();
+            } else if best_epoch.is_some_and(|b| epoch - b >= patience) {
                 summary.stopped_early = true;
                 break;
             }
         }
     }
     summary.epochs = summary.trace.len();
+    if let Some(best) = best_epoch {
+        stepper.restore();
+        // What is returned is where the fit was then, and so is the last record.
+        summary.trace.truncate(best + 1);
+    }
+    if !stepper.is_finite() {
+        return Err(diverged("parameters", f64::NAN, summary.steps));
+    }
+    let last = summary.trace.len();
     let every = summary.epochs.div_ceil(KEPT).max(1);
-    summary.trace.retain(|e| e.epoch.is_multiple_of(every) || e.epoch == summary.epochs);
+    summary.trace.retain(|e| e.epoch.is_multiple_of(every) || e.epoch == last);
     summary.seconds = started.elapsed().as_secs_f64();
     Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Silent;
+    use super::*;
+    use crate::data::{Dataset, Values};
+    use crate::likelihood::Outcome;
+    use crate::model::Recipe;
+    use crate::nn::Shape;
+    use crate::settings::Value;
+
+    /// Follows a script: log-likelihoods by step, a constant penalty.
+    struct Scripted {
+        script: fn(u64) -> f64,
+        penalty: f64,
+        at: u64,
+        kept: u64,
+    }
+
+    impl Stepper for Scripted {
+        fn step(&mut self, _: Rows<'_>, plan: StepPlan) -> f64 {
+            self.at = plan.step;
+            (self.script)(plan.step)
+        }
+        fn penalty(&mut self) -> f64 {
+            self.penalty
+        }
+        fn penalty_name(&self) -> &'static str {
+            "KL"
+        }
+        fn keep(&mut self) {
+            self.kept = self.at;
+        }
+        fn restore(&mut self) {
+            self.at = self.kept;
+        }
+        fn is_finite(&self) -> bool {
+            true
+        }
+    }
+
+    /// One step an epoch, so that steps and epochs count alike.
+    fn run(script: fn(u64) -> f64, penalty: f64, patience: i64, warmup: f64) -> (Scripted, FitSummary) {
+        let shape = Shape::Flat(1);
+        let data = Dataset::new(Values::F64(vec![0.0, 1.0].into()), shape, vec![0.0, 1.0], 1);
+        let problem = Recipe::default().resolve_for(shape, Outcome::Real, 1).unwrap().problem(data).unwrap();
+        let table =
+            [EPOCHS, BATCH_SIZE, PATIENCE, crate::optim::LEARNING_RATE, crate::optim::SCHEDULE, crate::optim::WARMUP];
+        let given = [("epochs".to_owned(), Value::Int(1000)), ("patience".to_owned(), Value::Int(patience))];
+        let settings = Settings::resolve(&table, &given, "").unwrap();
+        let mut stepper = Scripted { script, penalty, at: 0, kept: 0 };
+        let tempering = Tempering { beta: 1.0, warmup };
+        let summary = train(&mut stepper, &problem, &settings, &tempering, Key::new(1), &mut Silent).unwrap();
+        (stepper, summary)
+    }
+
+    #[test]
+    fn beta_rises_to_its_end() {
+        let t = Tempering { beta: 0.5, warmup: 0.1 };
+        assert_eq!((t.at(0, 1000), t.at(49, 1000), t.at(99, 1000), t.at(999, 1000)), (0.005, 0.25, 0.5, 0.5));
+        assert_eq!(Tempering { beta: 2.0, warmup: 0.0 }.at(0, 10), 2.0);
+    }
+
+    #[test]
+    fn the_warm_up_does_not_stop_a_fit_that_still_rises() {
+        // While β rises, a penalty of 1000 falls upon the objective; after that it rises by 1 a step.
+        let (stepper, summary) = run(|t| t as f64, 1000.0, 20, 0.5);
+        assert!(!summary.stopped_early);
+        assert_eq!((stepper.at, summary.epochs, summary.trace.last().unwrap().epoch), (999, 1000, 1000));
+    }
+
+    #[test]
+    fn the_best_is_returned_and_is_the_last_record() {
+        let peak = |t: u64| -((t as f64) - 300.0).abs();
+        let (stepper, summary) = run(peak, 0.0, 50, 0.0);
+        assert!(summary.stopped_early);
+        // The mean of five epochs is highest when the peak is in their middle.
+        assert_eq!((stepper.at, summary.trace.last().unwrap().epoch), (302, 303));
+        assert_eq!(summary.epochs, 353);
+        // Without a stop in time, too.
+        let (stepper, summary) = run(peak, 0.0, 900, 0.0);
+        assert!(!summary.stopped_early && stepper.at == 302 && summary.epochs == 1000);
+    }
+
+    #[test]
+    fn no_patience_means_no_stop() {
+        let (stepper, summary) = run(|t| -(t as f64), 0.0, 0, 0.0);
+        assert!(!summary.stopped_early && stepper.at == 999);
+        assert!(summary.trace.len() <= KEPT + 1);
+    }
 }

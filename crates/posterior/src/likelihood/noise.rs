@@ -20,7 +20,7 @@ pub(super) const NOISE_STD: Setting = Setting {
     name: "noise_std",
     help: "noise scale in units of the target's standard deviation; where the fit starts when it is learned",
     default: Default::Float(0.3),
-    allowed: Allowed::Above(0.0, 1e6),
+    allowed: Allowed::Float(1e-6, 1e6),
 };
 /// Mean of ln σ.
 pub(super) const NOISE_PRIOR_MEAN: Setting = Setting {
@@ -34,7 +34,7 @@ pub(super) const NOISE_PRIOR_STD: Setting = Setting {
     name: "noise_prior_std",
     help: "prior standard deviation of the logarithm of a learned noise scale",
     default: Default::Float(1.0),
-    allowed: Allowed::Above(0.0, 1e3),
+    allowed: Allowed::Float(1e-3, 1e3),
 };
 
 /// A scale per target.

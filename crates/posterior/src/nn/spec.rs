@@ -137,6 +137,7 @@ impl NetworkSpec {
     pub fn build(&self, input: Shape, outputs: usize) -> Result<Sequential> {
         let mut layers = build_layers(&self.layers, input)?;
         let last = layers.last().map_or(input, |l| l.output());
+        check_weights(last, outputs)?;
         layers.push(Box::new(Dense::new(last, outputs, Activation::Identity)));
         Ok(Sequential::new(layers))
     }
@@ -150,6 +151,7 @@ fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Box<dyn Layer>>
         let layer: Option<Box<dyn Layer>> = match &specs[i] {
             LayerSpec::Dense { units, activation } => {
                 check("units", *units, LARGEST)?;
+                check_weights(shape, *units)?;
                 let activation = fused(*activation, specs, &mut i);
                 Some(Box::new(Dense::new(shape, *units, activation)))
             }
@@ -202,6 +204,19 @@ fn fused(own: Activation, specs: &[LayerSpec], i: &mut usize) -> Activation {
             *activation
         }
         _ => own,
+    }
+}
+
+/// More weights than this in a layer are a slip of the hand, or of a damaged file.
+const MOST_WEIGHTS: usize = 1 << 32;
+
+fn check_weights(input: Shape, units: usize) -> Result<()> {
+    match input.len().checked_mul(units) {
+        Some(n) if n <= MOST_WEIGHTS => Ok(()),
+        _ => Err(Error::setting(
+            format!("a dense layer from {input} to {units} has more than {MOST_WEIGHTS} weights"),
+            "make it narrower",
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Adam (Kingma & Ba 2015), ascending, with a normal prior's pull fused in.
 //!
-//! g ← ∇ − τ(w − c); m ← β₁m + (1−β₁)g; v ← β₂v + (1−β₂)g²; w ← w + η·m̂/(√v̂ + ε). One pass over memory: reads w, m, v, ∇
+//! g ← ∇ − τ(w − c); m ← β₁m + (1−β₁)g; v ← β₂v + (1−β₂)g²; w ← w + η·c·m/(√v + ε), c = √(1−β₂ᵗ)/(1−β₁ᵗ). One pass over memory: reads w, m, v, ∇
 //! and writes w, m, v. State is kept in blocks of [`BLOCK`] numbers, which threads share out; each number's arithmetic is
 //! its own, so the bits do not depend on how.
 

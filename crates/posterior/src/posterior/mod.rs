@@ -59,7 +59,8 @@ pub trait Posterior: Send + Sync + Debug {
     /// log q(w), where q has a density.
     fn log_density(&self, w: &[f32]) -> Option<f64>;
 
-    /// An estimate of log p(D), or a lower bound of it, where the method gives one.
+    /// An estimate of log p(D), or a lower bound of it, where the method gives one; targets as the network sees them
+    /// (standardised where they are real).
     fn log_evidence(&self) -> Option<f64> {
         None
     }

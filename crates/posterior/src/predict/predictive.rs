@@ -176,6 +176,9 @@ impl Predictive {
             for s in 0..self.draws {
                 self.output(s, n, &mut f);
                 let l = self.likelihood.log_prob_row(&f, &yn, self.noise_of(s));
+                if l == f64::NEG_INFINITY {
+                    continue; // nothing to add, and −∞ − (−∞) is no number
+                }
                 if l > largest {
                     sum = sum * (largest - l).exp() + 1.0;
                     largest = l;

@@ -80,13 +80,13 @@ const WEIGHT_STD: Setting = Setting {
     name: "weight_std",
     help: "standard deviation of a weight, before scaling",
     default: Default::Float(1.0),
-    allowed: Allowed::Above(0.0, 1e6),
+    allowed: Allowed::Float(1e-6, 1e6),
 };
 const BIAS_STD: Setting = Setting {
     name: "bias_std",
     help: "standard deviation of a bias",
     default: Default::Float(1.0),
-    allowed: Allowed::Above(0.0, 1e6),
+    allowed: Allowed::Float(1e-6, 1e6),
 };
 const SCALING: Setting = Setting {
     name: "scaling",
@@ -148,9 +148,9 @@ impl Prior {
                 return Err(Error::setting(what, "leave it out, or choose the prior 'normal'"));
             }
             let std = if block.role == Role::Bias { bias_std } else { weight_std };
-            if !(std.is_finite() && std > 0.0) {
+            if !(1e-6..=1e6).contains(&std) {
                 let what = format!("the prior standard deviation of layer {layer} cannot be {std}");
-                return Err(Error::setting(what, "it takes a number above 0"));
+                return Err(Error::setting(what, "it takes a number from 0.000001 to 1000000"));
             }
             *density = build(self.entry, &self.settings, Some(std), block.role, block.fan_in)?;
         }

@@ -26,13 +26,13 @@ pub(super) const ENTRY: PriorEntry = PriorEntry {
             name: "std1",
             help: "standard deviation of the first normal",
             default: Default::Float(1.0),
-            allowed: Allowed::Above(0.0, 1e6),
+            allowed: Allowed::Float(1e-6, 1e6),
         },
         Setting {
             name: "std2",
             help: "standard deviation of the second normal",
             default: Default::Float(0.002_478_752_176_666_358), // e⁻⁶
-            allowed: Allowed::Above(0.0, 1e6),
+            allowed: Allowed::Float(1e-6, 1e6),
         },
         // Published without scaling, and the narrow normal is meant in absolute terms.
         Setting { default: Default::Text("none"), ..super::SCALING },

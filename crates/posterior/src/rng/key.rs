@@ -12,10 +12,8 @@ pub enum Purpose {
     Weights = 3,
     /// Dropout masks while training.
     Mask = 4,
-    /// Draws from a fitted posterior.
+    /// Draws from a posterior, or from a prior.
     Draw = 5,
-    /// Draws from a prior.
-    Prior = 6,
     /// Outcomes drawn from a likelihood.
     Outcome = 7,
     /// Splits of a data set.
