@@ -389,3 +389,17 @@ fn numbers_of_any_size_come_back_in_their_unit() {
         }
     }
 }
+
+/// A small spread around a large number: the interval must not collapse to one number.
+#[test]
+fn a_large_mean_does_not_swallow_the_interval() {
+    let dir = folder();
+    let rows: String = (0..40).map(|i| format!("{i},{}\n", 1_700_000_000 + i * 7 % 11)).collect();
+    std::fs::write(dir.path().join("t.csv"), format!("x,time\n{rows}")).unwrap();
+    succeed(dir.path(), &["fit", "t.csv", "--target", "time", "-q", "--set", "epochs=50", "--out", "m"]);
+    for line in succeed(dir.path(), &["predict", "m", "t.csv"]).stdout.lines().skip(1) {
+        let v: Vec<f64> = line.split(',').map(|c| c.parse().unwrap()).collect();
+        let (mean, std, lower, upper) = (v[0], v[1], v[4], v[5]);
+        assert!(lower < mean && mean < upper && upper - lower < 20.0 * std, "{line}");
+    }
+}

@@ -236,7 +236,7 @@ fn settings_with_a_wrong_name_or_value() {
     fit_houses(&["--set", "learning_rate=nan"], &["'learning_rate'", "it takes a number"]);
     fit_houses(&["--set", "epochs"], &["--set epochs", "key=value"]);
     fit_houses(&["--set", "prior.wieght_std=1"], &["prior 'normal'", "did you mean 'weight_std'?"]);
-    fit_houses(&["--set", "prior.weight_std=0"], &["'weight_std' cannot be '0'", "above 0"]);
+    fit_houses(&["--set", "prior.weight_std=0"], &["'weight_std' cannot be '0'", "from 0.000001"]);
     fit_houses(&["--set", "prio.weight_std=1"], &["'prio'", "method, prior or likelihood"]);
     fit_houses(&["--method", "meanfield"], &["no method 'meanfield'", "did you mean 'mean-field'?"]);
     fit_houses(&["--prior", "laplase"], &["no prior 'laplase'", "did you mean 'laplace'?"]);
