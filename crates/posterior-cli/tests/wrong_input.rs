@@ -246,7 +246,7 @@ fn settings_with_a_wrong_name_or_value() {
     fit_houses(&["--network", "lenet5"], &["no network 'lenet5'", "did you mean 'lenet-5'?"]);
     fit_houses(&["--network", "50,x"], &["'x'", "from 1 to 1048576"]);
     fit_houses(&["--network", "0"], &["'0'", "from 1 to 1048576"]);
-    fit_houses(&["--network", "1000000,1000000"], &["parameters", "narrower"]);
+    fit_houses(&["--network", "1000000,1000000"], &["weights", "narrower"]);
     fit_houses(&["--network", "lenet-5"], &["image"]);
     fit_houses(&["--network", "linear", "--activation", "relu"], &["--activation", "linear"]);
     let draws = ["evaluate", "m", "houses.csv", "--draws", "1000000"];
