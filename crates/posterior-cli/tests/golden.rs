@@ -403,3 +403,31 @@ fn a_large_mean_does_not_swallow_the_interval() {
         assert!(lower < mean && mean < upper && upper - lower < 20.0 * std, "{line}");
     }
 }
+
+/// Counts far from one: the network starts at the usual rate, so the mean is found although weights are small by their prior.
+#[test]
+fn large_counts_are_found() {
+    let dir = folder();
+    let rows: String = (0..60).map(|i| format!("{},{}\n", i % 10, 900 + 20 * (i % 10) + i % 7)).collect();
+    std::fs::write(dir.path().join("c.csv"), format!("x,visits\n{rows}")).unwrap();
+    let fit = [
+        "fit",
+        "c.csv",
+        "--target",
+        "visits",
+        "--task",
+        "count",
+        "-q",
+        "--network",
+        "8",
+        "--set",
+        "epochs=1000",
+        "--out",
+        "m",
+    ];
+    succeed(dir.path(), &fit);
+    let scores: Value =
+        serde_json::from_str(&succeed(dir.path(), &["evaluate", "m", "c.csv", "--json"]).stdout).unwrap();
+    // A Poisson count of 990 has a standard deviation of 31; the rows are far closer to their line than that.
+    assert!(scores["rmse"].as_f64().unwrap() < 31.0, "{scores}");
+}

@@ -78,7 +78,7 @@ fn the_task_follows_from_the_target() {
     assert_eq!(names(&["10", "9", "10", "9.0", "10"], Task::Classification), ["9", "10"]);
     assert!(names(&["1", "2", "3", "4", "5"], Task::Auto).is_empty());
     let counts = fit(&rows(&["0", "2", "3", "4", "5"]), &EncodeOptions { task: Task::Count, ..options("t") });
-    assert_eq!(counts.encoder.target_kind(), &TargetKind::Count);
+    assert_eq!(counts.encoder.target_kind(), &TargetKind::Count { mean: 2.8 });
     let y = counts.encoder.encode(&table(&rows(&["0", "2", "3", "4", "5"])), true).unwrap().data.y;
     assert_eq!(*y, [0.0, 2.0, 3.0, 4.0, 5.0]);
     let classes =

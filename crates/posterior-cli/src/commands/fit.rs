@@ -75,7 +75,7 @@ fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
     let s = &model.summary;
     let target = match model.encoder.target_kind() {
         TargetKind::Real(_) => "a number".to_owned(),
-        TargetKind::Count => "a count".to_owned(),
+        TargetKind::Count { .. } => "a count".to_owned(),
         TargetKind::Class { names, .. } => format!("one of {} classes", names.len()),
     };
     let mut rows = vec![

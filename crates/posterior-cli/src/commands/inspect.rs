@@ -55,7 +55,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
     let s = &model.summary;
     let target = match model.encoder.target_kind() {
         TargetKind::Real(s) => format!("a number (mean {}, std {})", number(s.mean), number(s.std)),
-        TargetKind::Count => "a count".to_owned(),
+        TargetKind::Count { .. } => "a count".to_owned(),
         TargetKind::Class { names, .. } => {
             let shown = names.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
             format!("one of {} classes: {shown}{}", names.len(), if names.len() > 10 { ", …" } else { "" })

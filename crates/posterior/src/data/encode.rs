@@ -102,7 +102,7 @@ impl Encoder {
                 }
             }
             match &self.target.kind {
-                TargetKind::Real(_) | TargetKind::Count => options.numeric.push(self.target.name.clone()),
+                TargetKind::Real(_) | TargetKind::Count { .. } => options.numeric.push(self.target.name.clone()),
                 TargetKind::Class { kind: LabelKind::Text, .. } => options.text.push(self.target.name.clone()),
                 TargetKind::Class { .. } => {}
             }
@@ -132,7 +132,7 @@ impl Encoder {
         };
         let target = match &self.target.kind {
             TargetKind::Real(s) => s.is_valid(),
-            TargetKind::Count => true,
+            TargetKind::Count { mean } => mean.is_finite() && *mean > 0.0,
             TargetKind::Class { names, .. } => names.len() > 1 && distinct(names),
         };
         if inputs && target {

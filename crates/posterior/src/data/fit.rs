@@ -187,7 +187,7 @@ fn target_kind(table: &Table, column: &Column, rows: &[usize], options: &EncodeO
     let values = rows.iter().map(value).collect::<Result<Vec<f64>>>()?;
     match Scale::of(values.iter().copied()) {
         None => Err(constant(&number_text(values.first().copied().unwrap_or(0.0)))),
-        Some(_) if task == Task::Count => Ok(TargetKind::Count),
+        Some(scale) if task == Task::Count => Ok(TargetKind::Count { mean: scale.mean }),
         Some(scale) => Ok(TargetKind::Real(scale)),
     }
 }

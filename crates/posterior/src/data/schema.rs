@@ -78,7 +78,10 @@ pub enum TargetKind {
     /// A number, standardised.
     Real(Scale),
     /// A count 0, 1, 2 …, as it is.
-    Count,
+    Count {
+        /// Mean of the counts the encoder was fitted to, which a likelihood may start from.
+        mean: f64,
+    },
     /// A class, by its number.
     Class {
         /// Names of the classes: numbers in their order, text by letters, false before true.

@@ -1,6 +1,7 @@
-//! Counts: f is the logarithm of the rate.
+//! Counts: f + offset is the logarithm of the rate. The offset is the logarithm of a usual count, so that a network whose
+//! weights are small by their prior starts there and not at one.
 //!
-//! log p(y|f) = y f − eᶠ − ln y!; d/df = y − eᶠ; −d²/df² = eᶠ; mean and variance eᶠ. McCullagh & Nelder, Generalized Linear
+//! With η = f + offset: log p(y|f) = y η − e^η − ln y!; d/df = y − e^η; −d²/df² = e^η; mean and variance e^η. McCullagh & Nelder, Generalized Linear
 //! Models, §6.2. The terms are large and cancel for large counts, so all is done in f64 whatever the network's precision:
 //! one exponential in f64 per row, and ln y! from a table.
 //!
@@ -13,7 +14,7 @@ use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outc
 use crate::error::Result;
 use crate::math::Real;
 use crate::rng::Stream;
-use crate::settings::Settings;
+use crate::settings::{Allowed, Default, Setting, Settings};
 use rand_distr::Distribution;
 use std::sync::Arc;
 
@@ -21,7 +22,12 @@ use std::sync::Arc;
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
     name: "poisson",
     summary: "counts 0, 1, 2, …; the network gives the logarithm of the rate",
-    settings: &[],
+    settings: &[Setting {
+        name: "offset",
+        help: "added to the network's output; from a data file, the logarithm of the mean count unless given",
+        default: Default::Float(0.0),
+        allowed: Allowed::Float(-50.0, 50.0),
+    }],
     outcome: Outcome::Count,
     build: |settings, width| Ok(Arc::new(Poisson::new(settings, width)?)),
 };
@@ -29,27 +35,30 @@ pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
 /// Where the exponential stops.
 const LARGEST: f64 = 700.0;
 
-/// y ~ Poisson(eᶠ).
+/// y ~ Poisson(e^(f + offset)).
 #[derive(Debug, Clone)]
 pub struct Poisson {
     settings: Settings,
     targets: usize,
+    offset: f64,
 }
 
 impl Poisson {
+    fn rate(&self, f: f64) -> f64 {
+        let log_rate = f + self.offset;
+        if log_rate > LARGEST { LARGEST.exp() } else { log_rate.exp() }
+    }
+
     /// For so many targets.
     pub fn new(settings: &Settings, targets: usize) -> Result<Poisson> {
         super::require_targets("poisson", targets)?;
-        Ok(Poisson { settings: settings.clone(), targets })
+        Ok(Poisson { settings: settings.clone(), targets, offset: settings.float("offset") })
     }
-}
-
-fn rate(f: f64) -> f64 {
-    if f > LARGEST { LARGEST.exp() } else { f.exp() }
 }
 
 #[derive(Clone, Copy)]
 struct LogRate {
+    offset: f64,
     steepest: f64,
 }
 
@@ -57,7 +66,7 @@ impl<R: Real> Kernel<R> for LogRate {
     type Value = f64;
     #[inline(always)]
     fn at<const F: bool>(self, [f, _]: [R; 2], y: R) -> Point<R, f64> {
-        let (f, y) = (f.f64(), y.f64());
+        let (f, y) = (f.f64() + self.offset, y.f64());
         let rate = Real::exp::<F>(Real::min(f, LARGEST));
         let slope = Real::max(y - rate, -self.steepest);
         Point { value: y * f - rate, d_f: [R::of(slope), R::ZERO], d_noise: 0.0 }
@@ -75,7 +84,7 @@ impl<R: Real> LikelihoodOps<R> for Poisson {
         gradient: Option<LikelihoodGradient<'_, R>>,
     ) -> f64 {
         let (mut d_f, _) = super::split(gradient);
-        let kernel = LogRate { steepest: if R::of(1e300).is_finite() { 1e300 } else { 1e32 } };
+        let kernel = LogRate { offset: self.offset, steepest: if R::of(1e300).is_finite() { 1e300 } else { 1e32 } };
         let mut total = 0.0;
         for target in 0..self.targets {
             let at = Column { target, of: self.targets };
@@ -109,24 +118,24 @@ impl Likelihood for Poisson {
         self.targets
     }
     fn log_prob_row(&self, f: &[f64], y: &[f64], _noise: &[f64]) -> f64 {
-        (0..self.targets).map(|t| y[t] * f[t] - rate(f[t]) - ln_factorial(y[t])).sum()
+        (0..self.targets).map(|t| y[t] * (f[t] + self.offset) - self.rate(f[t]) - ln_factorial(y[t])).sum()
     }
     fn hessian_row(&self, f: &[f64], _y: &[f64], _noise: &[f64], out: &mut [f64]) {
-        super::diagonal(out, self.targets, |t| rate(f[t]));
+        super::diagonal(out, self.targets, |t| self.rate(f[t]));
     }
     fn moments(&self, f: &[f64], _noise: &[f64], mean: &mut [f64], variance: &mut [f64]) {
         for t in 0..self.targets {
-            mean[t] = rate(f[t]);
+            mean[t] = self.rate(f[t]);
             variance[t] = mean[t];
         }
     }
     fn cdf(&self, target: usize, value: f64, f: &[f64], _noise: &[f64]) -> f64 {
-        poisson_cdf(value, rate(f[target]))
+        poisson_cdf(value, self.rate(f[target]))
     }
     fn probabilities(&self, _f: &[f64], _out: &mut [f64]) {}
     fn sample(&self, f: &[f64], _noise: &[f64], stream: &mut Stream, y: &mut [f64]) {
         for t in 0..self.targets {
-            let rate = rate(f[t]);
+            let rate = self.rate(f[t]);
             y[t] = if rate > 1e15 {
                 // Whole numbers in f64 end here; the normal limit is exact to 1e-8.
                 (rate + rate.sqrt() * stream.normal()).round()

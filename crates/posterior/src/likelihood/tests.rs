@@ -31,7 +31,7 @@ fn cases() -> Vec<Case> {
         make("categorical", &[], 10),
         make("bernoulli", &[], 2),
         make("poisson", &[], 1),
-        make("poisson", &[], 2),
+        make("poisson", &[("offset", "0.7")], 2),
         make("student-t", &ten, 1),
         make("student-t", &ten, 3),
         make("student-t", &ten_fixed, 1),

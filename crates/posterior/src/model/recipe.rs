@@ -112,12 +112,17 @@ pub struct Resolved {
 impl Recipe {
     /// Names and settings checked, network built, for the inputs and targets of an encoder.
     pub fn resolve(&self, encoder: &Encoder) -> Result<Resolved> {
-        let (outcome, width) = match encoder.target_kind() {
-            TargetKind::Real(_) => (Outcome::Real, 1),
-            TargetKind::Count => (Outcome::Count, 1),
-            TargetKind::Class { names, .. } => (Outcome::Class, names.len()),
-        };
-        self.resolve_for(encoder.input_shape(), outcome, width)
+        let input = encoder.input_shape();
+        match encoder.target_kind() {
+            TargetKind::Real(_) => self.resolve_for(input, Outcome::Real, 1),
+            TargetKind::Class { names, .. } => self.resolve_for(input, Outcome::Class, names.len()),
+            TargetKind::Count { mean } => {
+                // Counts are not standardised; the network says how far a row is from the usual rate instead.
+                let mut recipe = self.clone();
+                recipe.likelihood.settings.entry("offset".to_owned()).or_insert(Value::Float(mean.ln()));
+                recipe.resolve_for(input, Outcome::Count, 1)
+            }
+        }
     }
 
     /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
