@@ -1,10 +1,10 @@
 //! The model file: what is written comes back bit for bit, and damaged or hostile files are errors, never panics.
 
 use posterior::artifact::{from_bytes, load, save, to_bytes};
-use posterior::data::{Column, EncodeOptions, Table};
+use posterior::data::{Column, EncodeOptions, Images, Table};
 use posterior::inference::{METHODS, Silent};
 use posterior::model::{Choice, Model, Recipe};
-use posterior::nn::{Activation, NetworkSpec};
+use posterior::nn::{Activation, NetworkSpec, Shape};
 use posterior::settings::Value;
 use proptest::prelude::*;
 use std::path::Path;
@@ -105,6 +105,26 @@ fn safetensors_without_manifest() -> Vec<u8> {
     out
 }
 
+/// Forty images of 8 × 8 in two classes.
+fn images() -> Table {
+    let shape = Shape::Image { channels: 1, height: 8, width: 8 };
+    let pixels = (0..40 * 64).map(|i| ((i * 7) % 11) as f32 / 11.0 * ((i / 64) % 2) as f32).collect();
+    let labels = Column::Number((0..40).map(|i| f64::from(i % 2)).collect());
+    Table::from_images(Images { shape, pixels }, Some(("label".into(), labels))).unwrap()
+}
+
+/// A convolutional network's model file.
+fn image_model() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let text = "[network]\nlayers = [{ kind = \"conv\", channels = 3, kernel = 3, padding = 1 }, { kind = \"max-pool\", size = 2 }]\n\
+                    [method]\nname = \"map\"\nepochs = 1\n";
+        let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };
+        let model = Model::fit(&Recipe::from_toml(text).unwrap(), &images(), &options, 0, &mut Silent).unwrap();
+        to_bytes(&model).unwrap()
+    })
+}
+
 fn whole() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| to_bytes(&fit("mean-field", "kind")).unwrap())
@@ -139,10 +159,10 @@ proptest! {
 
     /// Numbers in the manifest replaced by others.
     #[test]
-    fn hostile_numbers_never_panic(which in any::<prop::sample::Index>(), value in prop_oneof![
+    fn hostile_numbers_never_panic(image in any::<bool>(), which in any::<prop::sample::Index>(), value in prop_oneof![
         Just("0".to_owned()), Just("-1".to_owned()), Just("18446744073709551615".to_owned()), Just("1e308".to_owned()),
-        Just("4294967296".to_owned()), Just("null".to_owned()), any::<u32>().prop_map(|v| v.to_string())]) {
-        let bytes = with_manifest(whole(), |h| {
+        Just("4294967296".to_owned()), Just("2147483648".to_owned()), Just("null".to_owned()), any::<u32>().prop_map(|v| v.to_string())]) {
+        let bytes = with_manifest(if image { image_model() } else { whole() }, |h| {
             let starts: Vec<usize> = h.char_indices().zip(h.chars().skip(1))
                 .filter(|((_, c), d)| !c.is_ascii_alphanumeric() && *c != '.' && *c != '-' && d.is_ascii_digit())
                 .map(|((i, c), _)| i + c.len_utf8()).collect();
@@ -150,9 +170,11 @@ proptest! {
             let end = start + h[start..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
             format!("{}{value}{}", &h[..start], &h[end..])
         });
+        let rows = if image { images() } else { table(3) };
         if let Ok(model) = from_bytes(&bytes, Path::new("m"))
-            && let Ok(rows) = model.encoder.encode(&table(3), false) {
-                model.predict(&rows, 2).outputs(0);
-            }
+            && let Ok(rows) = model.encoder.encode(&rows, false)
+        {
+            model.predict(&rows, 2).outputs(0);
+        }
     }
 }
