@@ -197,7 +197,7 @@ fn fan_in_scales_weights_and_nothing_else() {
     let wrong = message(scaled.clone().with_layer_std(1, 1.0, 1.0));
     assert_eq!(wrong, "layer 1 has no parameters to put a prior on; choose one of: 0, 2");
     assert!(message(scaled.clone().with_layer_std(3, 1.0, 1.0)).contains("layer 3"));
-    assert!(message(scaled.with_layer_std(0, 0.0, 1.0)).contains("a number above 0"));
+    assert!(message(scaled.with_layer_std(0, 0.0, 1.0)).contains("a number from 0.000001"));
     let uniform = Prior::new("log-uniform", &settings("log-uniform", &[]), &layout, (0.0, 1.0)).unwrap();
     assert!(message(uniform.with_layer_std(0, 1.0, 1.0)).contains("has no standard deviation"));
     let crossed = settings("log-uniform", &[("lower", "2"), ("upper", "1")]);
