@@ -76,6 +76,20 @@ simd_fn! {
     }
 }
 
+simd_fn! {
+    /// Both products of the backward pass of a layer with one output, in one pass: dL/dw ← dL/dw + Σ δx, dL/dx ← δw.
+    fn single_output<R>(x: &[R], w: &[R], delta: &[R], d_weight: &mut [R], dx: &mut [R]) {
+        let n = w.len();
+        let d_weight = &mut d_weight[..n];
+        for ((x, dx), d) in x.chunks_exact(n).zip(dx.chunks_exact_mut(n)).zip(delta) {
+            for j in 0..n {
+                d_weight[j] = d.mul_add::<F>(x[j], d_weight[j]);
+                dx[j] = *d * w[j];
+            }
+        }
+    }
+}
+
 impl<R: Real> LayerOps<R> for Dense {
     fn space(&self, rows: usize) -> LayerSpace<R> {
         let mut space = LayerSpace::with_output(rows * self.units);
@@ -101,7 +115,7 @@ impl<R: Real> LayerOps<R> for Dense {
         space: &mut LayerSpace<R>,
         grad: &mut [R],
         accumulate: bool,
-        dx: Option<&mut [R]>,
+        mut dx: Option<&mut [R]>,
     ) {
         let (d_weight, d_bias) = grad.split_at_mut(self.fan_in * self.units);
         if !accumulate {
@@ -111,6 +125,12 @@ impl<R: Real> LayerOps<R> for Dense {
         let (a, delta) = (&space.out[..len], &mut space.delta[..len]);
         let z = if self.activation.slope_needs_input() { &space.scratch[0][..len] } else { a };
         slope_and_bias(self.activation, z, a, delta, d_bias);
+        if let (1, Some(dx)) = (self.units, &mut dx) {
+            if !accumulate {
+                d_weight.fill(R::ZERO);
+            }
+            return single_output(x.data, &w[..self.fan_in], delta, d_weight, dx);
+        }
         let size = (self.fan_in, self.units, x.rows);
         let (xt, rows) = (Mat::transposed(x.data, self.fan_in), Mat::rows_of(&*delta, self.units));
         gemm(size, d_weight, accumulate, xt, rows, pass.threads);
