@@ -28,11 +28,6 @@ map! {
     sigmoid => sigmoid,
 }
 
-/// Σ xᵢ in f64.
-pub fn sum<R: crate::math::Real>(x: &[R]) -> f64 {
-    x.iter().map(|v| v.f64()).sum()
-}
-
 simd_fn! {
     /// y ← y + a·x
     pub fn axpy<R>(a: R, x: &[R], y: &mut [R]) {
