@@ -5,56 +5,22 @@
 //! which costs nothing beyond the draw that is made anyway.
 //! Cost per step: K passes of the network and two fused passes over the 2P variational parameters.
 
-use super::map::Map;
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, Tempering, train};
+use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
+use super::variational::{
+    BETA, INITIAL_MEAN, INITIAL_SCALING, INITIAL_STD, KL_WARMUP, RecordedKl, SAMPLES, elbo, initial_mean, initial_std,
+    tempering,
+};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::family::MeanField;
-use crate::nn::{Layout, Mode, Role};
+use crate::nn::Mode;
 use crate::optim::{LEARNING_RATE, Pull, SCHEDULE, WARMUP};
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
-
-const SAMPLES: Setting = Setting {
-    name: "samples",
-    help: "K: weights drawn per step",
-    default: Default::Int(1),
-    allowed: Allowed::Int(1, 10_000),
-};
-const BETA: Setting = Setting {
-    name: "beta",
-    help: "weight of the KL; 1 is Bayes, less is a tempered (cold) posterior",
-    default: Default::Float(1.0),
-    allowed: Allowed::Float(0.0, 1e6),
-};
-const KL_WARMUP: Setting = Setting {
-    name: "kl_warmup",
-    help: "part of the steps over which β first rises from 0",
-    default: Default::Float(0.1),
-    allowed: Allowed::Float(0.0, 1.0),
-};
-const INITIAL_MEAN: Setting = Setting {
-    name: "initial_mean",
-    help: "means start as a fresh network's weights, at 0, or at a MAP fit with the same settings",
-    default: Default::Text("random"),
-    allowed: Allowed::OneOf(&["random", "zero", "map"]),
-};
-const INITIAL_STD: Setting = Setting {
-    name: "initial_std",
-    help: "σ starts at this, divided by √fan-in where initial_scaling says so",
-    default: Default::Float(0.1),
-    allowed: Allowed::Float(1e-6, 100.0),
-};
-const INITIAL_SCALING: Setting = Setting {
-    name: "initial_scaling",
-    help: "whether the first σ of a layer shrinks with its number of inputs",
-    default: Default::Text("fan-in"),
-    allowed: Allowed::OneOf(&["fan-in", "none"]),
-};
+use crate::settings::Settings;
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "mean-field",
@@ -93,10 +59,7 @@ pub struct MeanFieldTrainer<'p> {
     /// For the blocks whose prior is not normal.
     other_prior: Option<Prior>,
     samples: usize,
-    kl: f64,
-    /// Over the steps since the last record.
-    kl_sum: f64,
-    kl_steps: u64,
+    kl: RecordedKl,
     kept: Option<MeanField>,
     weights: Key,
     masks: Key,
@@ -113,9 +76,7 @@ impl<'p> MeanFieldTrainer<'p> {
             pulls: problem.pulls(),
             other_prior: problem.prior().without_normal(),
             samples,
-            kl: f64::NAN,
-            kl_sum: 0.0,
-            kl_steps: 0,
+            kl: RecordedKl::default(),
             kept: None,
             weights: key.purpose(Purpose::Weights),
             masks: key.purpose(Purpose::Mask),
@@ -143,15 +104,13 @@ impl<'p> MeanFieldTrainer<'p> {
         } else {
             self.family.update(&self.gradient, &self.pulls, plan.beta, plan.rate);
         }
-        self.kl = kl;
-        self.kl_sum += kl;
-        self.kl_steps += 1;
+        self.kl.record(kl);
         value
     }
 
     /// KL[q ‖ p] before the last step (an estimate from its draws where the prior is not normal).
     pub fn kl(&self) -> f64 {
-        self.kl
+        self.kl.last()
     }
 
     /// Means and standard deviations of q.
@@ -165,9 +124,7 @@ impl Stepper for MeanFieldTrainer<'_> {
         MeanFieldTrainer::step(self, rows, plan)
     }
     fn penalty(&mut self) -> f64 {
-        let mean = self.kl_sum / self.kl_steps.max(1) as f64;
-        (self.kl_sum, self.kl_steps) = (0.0, 0);
-        mean
+        self.kl.take_mean()
     }
     fn penalty_name(&self) -> &'static str {
         "KL"
@@ -189,16 +146,6 @@ impl Stepper for MeanFieldTrainer<'_> {
     }
 }
 
-/// The first σ of every parameter.
-fn initial_std(layout: &Layout, std: f64, by_fan_in: bool) -> Vec<f32> {
-    let mut out = Vec::with_capacity(layout.len());
-    for block in layout.blocks() {
-        let scale = if by_fan_in && block.role != Role::Noise { (block.fan_in.max(1) as f64).sqrt() } else { 1.0 };
-        out.resize(block.range.end, (std / scale) as f32);
-    }
-    out
-}
-
 impl Method for MeanFieldInference {
     fn name(&self) -> &'static str {
         ENTRY.name
@@ -210,19 +157,10 @@ impl Method for MeanFieldInference {
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
-        let mean = match s.text("initial_mean") {
-            "map" => Map::with_settings_of(s).fit(problem, key, observer)?.posterior.draw(key).w,
-            "zero" => problem.initial_zero(),
-            _ => problem.initial(key.purpose(Purpose::Init)),
-        };
-        let std = initial_std(problem.layout(), s.float("initial_std"), s.text("initial_scaling") == "fan-in");
+        let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));
         let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.count("samples"), s.count("batch_size"), key);
-        let tempering = Tempering { beta: s.float("beta"), warmup: s.float("kl_warmup") };
-        let summary = train(&mut trainer, problem, s, &tempering, key, observer)?;
+        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
         let (mean, std) = trainer.moments();
-        // With dropout layers the bound is of a network with masks, which is not the one that predicts.
-        let masked = problem.network().describe().iter().any(|l| l.contains("dropout"));
-        let elbo = summary.trace.last().filter(|e| e.beta == 1.0 && !masked).map(|e| e.objective);
-        Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo)), summary })
+        Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo(problem, &summary))), summary })
     }
 }

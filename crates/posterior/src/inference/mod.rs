@@ -5,6 +5,7 @@ mod mean_field;
 mod observer;
 mod point;
 mod train;
+mod variational;
 
 pub use map::{Map, MaximumLikelihood};
 pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
