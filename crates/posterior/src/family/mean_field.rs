@@ -7,28 +7,14 @@
 //! Two passes over memory per step, each fused: draw (ε, σ, w, KL) and update (both gradients, both Adam steps). State is
 //! kept in blocks of [`BLOCK`] numbers, each of which has a random key of its own.
 
+use super::mean_field_kernels::{
+    Block, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, spread_block, update_block,
+};
 use crate::math::Real;
-use crate::optim::{AdamStep, BLOCKS_PER_TASK, Pull, ascend, overlapping};
+use crate::nn::RowNoise;
+use crate::optim::{AdamStep, BLOCKS_PER_TASK, Pull, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
-use crate::simd_fn;
 use rayon::prelude::*;
-
-/// σ never falls below: so that the product of four is still a normal f32, and 1/σ stays finite.
-const STD_FLOOR: f32 = 1e-9;
-
-/// A block of variational parameters with what the optimiser keeps about them.
-#[derive(Debug, Clone)]
-struct Block {
-    mean: [f32; BLOCK],
-    rho: [f32; BLOCK],
-    std: [f32; BLOCK],
-    noise: [f32; BLOCK],
-    mean_first: [f32; BLOCK],
-    mean_second: [f32; BLOCK],
-    rho_first: [f32; BLOCK],
-    rho_second: [f32; BLOCK],
-    kl: f64,
-}
 
 /// Gradients summed over several draws of one step.
 #[derive(Debug, Clone)]
@@ -44,107 +30,6 @@ pub struct MeanField {
     sums: Vec<Sums>,
     dim: usize,
     steps: u64,
-}
-
-simd_fn! {
-    /// σ = softplus(ρ), w = m + σε.
-    fn draw_block(mean: &[f32], rho: &[f32], noise: &[f32], std: &mut [f32], w: &mut [f32]) {
-        let n = w.len();
-        let (mean, rho, noise, std) = (&mean[..n], &rho[..n], &noise[..n], &mut std[..n]);
-        for i in 0..n {
-            let s = rho[i].softplus::<F>().max(STD_FLOOR);
-            std[i] = s;
-            w[i] = Real::mul_add::<F>(s, noise[i], mean[i]);
-        }
-    }
-}
-
-simd_fn! {
-    /// Σ −ln σ + ½τ(σ² + (m−c)²); one logarithm for four σ.
-    fn kl_block(mean: &[f32], std: &[f32], centre: f32, precision: f32) -> f64 {
-        let mut log = [0.0f32; 16];
-        let mut square = [0.0f32; 16];
-        let (mean_groups, mean_rest) = mean.as_chunks::<64>();
-        let (std_groups, std_rest) = std.as_chunks::<64>();
-        for (m, s) in mean_groups.iter().zip(std_groups) {
-            for j in 0..16 {
-                let mut product = 1.0f32;
-                for k in [j, j + 16, j + 32, j + 48] {
-                    product *= s[k];
-                    let d = m[k] - centre;
-                    square[j] = Real::mul_add::<F>(s[k], s[k], Real::mul_add::<F>(d, d, square[j]));
-                }
-                log[j] += product.ln_positive::<F>();
-            }
-        }
-        let (mut log, mut square) = (f64::from(log.iter().sum::<f32>()), f64::from(square.iter().sum::<f32>()));
-        for (m, s) in mean_rest.iter().zip(std_rest) {
-            log += f64::from(s.ln_positive::<F>());
-            square += f64::from(s * s + (m - centre) * (m - centre));
-        }
-        0.5 * f64::from(precision) * square - log
-    }
-}
-
-/// d softplus/dρ = 1 − e^(−σ), from σ; its series where the difference would lose digits.
-#[inline(always)]
-fn softplus_slope<const F: bool>(s: f32) -> f32 {
-    let series = s * (1.0 - s * (0.5 - s * (1.0 / 6.0)));
-    let exact = 1.0 - Real::exp::<F>(-s);
-    if s < 0.03 { series } else { exact }
-}
-
-simd_fn! {
-    /// Both gradients and both Adam steps. `d_mean` is g and `d_std` is g ⊙ ε (or g again, with `noise` = ε).
-    fn update_block(
-        state: &mut Block,
-        from: usize,
-        to: usize,
-        g: &[f32],
-        d_std: Option<&[f32]>,
-        pull: (f32, f32, f32),
-        step: AdamStep,
-    ) {
-        let (centre, precision, beta) = pull;
-        let Block { mean, rho, std, noise, mean_first, mean_second, rho_first, rho_second, .. } = state;
-        let n = to - from;
-        let (mean, rho) = (&mut mean[from..to][..n], &mut rho[from..to][..n]);
-        let (std, noise) = (&std[from..to][..n], &noise[from..to][..n]);
-        let (mean_first, mean_second) = (&mut mean_first[from..to][..n], &mut mean_second[from..to][..n]);
-        let (rho_first, rho_second) = (&mut rho_first[from..to][..n], &mut rho_second[from..to][..n]);
-        let (bt, g) = (beta * precision, &g[..n]);
-        match d_std {
-            None => for i in 0..n {
-                let s = std[i];
-                let on_mean = g[i] - bt * (mean[i] - centre);
-                let on_std = Real::mul_add::<F>(g[i], noise[i], beta / s - bt * s);
-                ascend::<F>(&mut mean[i], &mut mean_first[i], &mut mean_second[i], on_mean, step);
-                let on_rho = on_std * softplus_slope::<F>(s);
-                ascend::<F>(&mut rho[i], &mut rho_first[i], &mut rho_second[i], on_rho, step);
-            },
-            Some(d_std) => {
-                let d_std = &d_std[..n];
-                for i in 0..n {
-                    let s = std[i];
-                    let on_mean = g[i] - bt * (mean[i] - centre);
-                    let on_rho = (d_std[i] + (beta / s - bt * s)) * softplus_slope::<F>(s);
-                    ascend::<F>(&mut mean[i], &mut mean_first[i], &mut mean_second[i], on_mean, step);
-                    ascend::<F>(&mut rho[i], &mut rho_first[i], &mut rho_second[i], on_rho, step);
-                }
-            }
-        }
-    }
-}
-
-simd_fn! {
-    fn add_gradients(g: &[f32], noise: &[f32], weight: f32, d_mean: &mut [f32], d_std: &mut [f32]) {
-        let n = g.len();
-        let (noise, d_mean, d_std) = (&noise[..n], &mut d_mean[..n], &mut d_std[..n]);
-        for i in 0..n {
-            d_mean[i] = Real::mul_add::<F>(weight, g[i], d_mean[i]);
-            d_std[i] = Real::mul_add::<F>(weight * g[i], noise[i], d_std[i]);
-        }
-    }
 }
 
 /// ρ with softplus(ρ) = σ.
@@ -190,36 +75,93 @@ impl MeanField {
                 let n = w.len();
                 f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
                 draw_block(&state.mean, &state.rho, &state.noise, &mut state.std, w);
-                let from = b * BLOCK;
-                state.kl = overlapping(pulls, from..from + n)
-                    .map(|pull| {
-                        let r = pull.range.start.max(from) - from..pull.range.end.min(from + n) - from;
-                        let constant = pull.kl_constant * r.len() as f64;
-                        constant + kl_block(&state.mean[r.clone()], &state.std[r], pull.centre, pull.precision)
-                    })
-                    .sum();
+                state.kl = closed_kl(state, pulls, b * BLOCK, n);
             },
         );
         self.blocks.iter().map(|b| b.kl).sum()
     }
 
+    /// The same for passes in which every row has a draw of its own: means into `centre`; variances, or one draw minus
+    /// the mean, into `spread`. Parameters at `fixed` and after are drawn once, into `centre`. With `w`, one draw too.
+    pub fn draw_by_row(
+        &mut self,
+        key: Key,
+        noise: RowNoise,
+        pulls: &[Pull],
+        fixed: usize,
+        centre: &mut [f32],
+        spread: &mut [f32],
+        w: Option<&mut [f32]>,
+    ) -> f64 {
+        let drawn = w.is_some();
+        let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
+        blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
+            |(b, ((state, centre), spread))| {
+                let (n, from) = (centre.len(), b * BLOCK);
+                let has_fixed = from + n > fixed;
+                // Variances need no draw.
+                if noise == RowNoise::Flipout || has_fixed || drawn {
+                    f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
+                }
+                spread_block(noise, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
+                if has_fixed {
+                    for i in fixed.saturating_sub(from)..n {
+                        centre[i] += state.std[i] * state.noise[i];
+                    }
+                }
+                state.kl = closed_kl(state, pulls, from, n);
+            },
+        );
+        if let Some(w) = w {
+            let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
+            blocks.zip(w.par_chunks_mut(BLOCK)).for_each(|(state, w)| {
+                draw_block(&state.mean, &state.rho, &state.noise, &mut state.std, w);
+            });
+        }
+        self.blocks.iter().map(|b| b.kl).sum()
+    }
+
+    /// Adds the gradient in w of something that was evaluated at the draw to the gradients by row.
+    pub fn add_direct(&self, noise: RowNoise, gradient: &[f32], centre: &mut [f32], spread: &mut [f32]) {
+        let parts = self.blocks.iter().zip(gradient.chunks(BLOCK));
+        for ((state, g), (centre, spread)) in parts.zip(centre.chunks_mut(BLOCK).zip(spread.chunks_mut(BLOCK))) {
+            for i in 0..g.len() {
+                centre[i] += g[i];
+                spread[i] += match noise {
+                    RowNoise::Flipout => g[i],
+                    RowNoise::Local => 0.5 * g[i] * state.noise[i] / state.std[i],
+                };
+            }
+        }
+    }
+
     /// Adds `weight` times the gradients of one of several draws.
-    pub fn accumulate(&mut self, gradient: &[f32], weight: f32) {
+    pub fn accumulate(&mut self, gradient: &[f32], by_row: Option<ByRow<'_>>, weight: f32) {
         let blocks = self.blocks.par_iter().with_min_len(BLOCKS_PER_TASK);
-        blocks.zip(self.sums.par_iter_mut()).zip(gradient.par_chunks(BLOCK)).for_each(|((state, sums), g)| {
-            add_gradients(g, &state.noise, weight, &mut sums.d_mean, &mut sums.d_std);
-        });
+        blocks.zip(self.sums.par_iter_mut()).zip(gradient.par_chunks(BLOCK)).enumerate().for_each(
+            |(b, ((state, sums), g))| {
+                for (from, to, second) in by_row_parts(by_row, b * BLOCK, g.len()) {
+                    let (d_mean, d_std) = (&mut sums.d_mean[from..to], &mut sums.d_std[from..to]);
+                    let (noise, std) = (&state.noise[from..to], &state.std[from..to]);
+                    add_gradients(&g[from..to], second, noise, std, weight, d_mean, d_std);
+                }
+            },
+        );
     }
 
     /// Ascends the ELBO with the gradient of the last draw.
-    pub fn update(&mut self, gradient: &[f32], pulls: &[Pull], beta: f64, rate: f64) {
+    pub fn update(&mut self, gradient: &[f32], by_row: Option<ByRow<'_>>, pulls: &[Pull], beta: f64, rate: f64) {
         self.steps += 1;
         let step = AdamStep::new(self.steps, rate);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, (state, g))| {
             for_pulls(pulls, b, g.len(), |pull, from, to| {
-                let pull = (pull.centre, pull.precision, beta as f32);
-                update_block(state, from, to, &g[from..to], None, pull, step);
+                let start = b * BLOCK;
+                let second = match by_row {
+                    None => Second::Direct,
+                    Some(r) => Second::of(r.noise, r.spread, start + from, start + to, r.fixed),
+                };
+                update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
             });
         });
     }
@@ -232,8 +174,8 @@ impl MeanField {
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(self.sums.par_iter_mut()).enumerate().for_each(|(b, (state, sums))| {
             for_pulls(pulls, b, (dim - b * BLOCK).min(BLOCK), |pull, from, to| {
-                let pull = (pull.centre, pull.precision, beta as f32);
-                update_block(state, from, to, &sums.d_mean[from..to], Some(&sums.d_std[from..to]), pull, step);
+                let second = Second::Std(&sums.d_std[from..to]);
+                update_block(state, from, to, &sums.d_mean[from..to], second, Update::new(pull, beta, step));
             });
             sums.d_mean.fill(0.0);
             sums.d_std.fill(0.0);
@@ -251,6 +193,39 @@ impl MeanField {
         }
         (mean, std)
     }
+}
+
+/// The gradients of a pass in which every row had a draw of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct ByRow<'a> {
+    /// How rows came by their draws.
+    pub noise: RowNoise,
+    /// dL/d(spread).
+    pub spread: &'a [f32],
+    /// Parameters from here on were drawn once.
+    pub fixed: usize,
+}
+
+/// Parts of `n` parameters at `start` by what is known of their σ; places within the block.
+fn by_row_parts(by_row: Option<ByRow<'_>>, start: usize, n: usize) -> impl Iterator<Item = (usize, usize, Second<'_>)> {
+    let cut = by_row.map_or(n, |r| r.fixed.saturating_sub(start).min(n));
+    [(0, cut), (cut, n)].into_iter().filter(|(from, to)| from < to).map(move |(from, to)| {
+        let second = match by_row {
+            None => Second::Direct,
+            Some(r) => Second::of(r.noise, r.spread, start + from, start + to, r.fixed),
+        };
+        (from, to, second)
+    })
+}
+
+/// The closed part of the KL of `n` parameters at `from`.
+fn closed_kl(state: &Block, pulls: &[Pull], from: usize, n: usize) -> f64 {
+    let parts = overlapping(pulls, from..from + n).map(|pull| {
+        let r = pull.range.start.max(from) - from..pull.range.end.min(from + n) - from;
+        let constant = pull.kl_constant * r.len() as f64;
+        constant + kl_block(&state.mean[r.clone()], &state.std[r], pull.centre, pull.precision)
+    });
+    parts.sum()
 }
 
 /// Calls `f` with every pull that touches block `b` and the part of the block it is for.

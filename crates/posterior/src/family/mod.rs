@@ -1,5 +1,6 @@
 //! Variational families: their parameters, reparameterised draws, and fused updates.
 
 mod mean_field;
+mod mean_field_kernels;
 
-pub use mean_field::MeanField;
+pub use mean_field::{ByRow, MeanField};

@@ -8,7 +8,7 @@ mod train;
 mod variational;
 
 pub use map::{Map, MaximumLikelihood};
-pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
+pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
 pub use train::{EpochRecord, FitSummary, StepPlan};

@@ -2,6 +2,7 @@
 
 use super::layer::{Layer, LayerSpace, Pass};
 use super::layout::BlockSpec;
+use super::noisy::{Gradient, Weights};
 use crate::Precision;
 use crate::math::MatRef;
 use crate::rng::Key;
@@ -47,21 +48,31 @@ impl Chain {
         before.map_or(x, |out| MatRef::new(&out[..x.rows * width], x.rows, width))
     }
 
-    pub fn forward<R: Precision>(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, spaces: &mut [LayerSpace<R>]) {
+    pub fn forward<R: Precision>(
+        &self,
+        w: Weights<'_, R>,
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        spaces: &mut [LayerSpace<R>],
+    ) {
         for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate() {
             let (before, after) = spaces.split_at_mut(i);
             let input = self.input(i, x, before.last().map(|s| &*s.out));
-            R::layer(&**layer).forward(&w[range.clone()], input, &Chain::pass(pass, i), &mut after[0]);
+            let (layer, pass, space) = (R::layer(&**layer), Chain::pass(pass, i), &mut after[0]);
+            match w.slice(range.clone()) {
+                Weights::Fixed(w) => layer.forward(w, input, &pass, space),
+                Weights::Noisy(w) => layer.forward_noisy(w, input, &pass, space),
+            }
         }
     }
 
     pub fn backward<R: Precision>(
         &self,
-        w: &[R],
+        w: Weights<'_, R>,
         x: MatRef<'_, R>,
         pass: &Pass,
         spaces: &mut [LayerSpace<R>],
-        grad: &mut [R],
+        mut grad: Gradient<'_, R>,
         accumulate: bool,
         mut dx: Option<&mut [R]>,
     ) {
@@ -73,9 +84,12 @@ impl Chain {
                 None => (None, dx.take()),
             };
             let input = self.input(i, x, out);
-            let (w, grad) = (&w[range.clone()], &mut grad[range.clone()]);
-            let pass = Chain::pass(pass, i);
-            R::layer(&**layer).backward(w, input, &pass, &mut after[0], grad, accumulate, d_input);
+            let (layer, pass, space) = (R::layer(&**layer), Chain::pass(pass, i), &mut after[0]);
+            let grad = grad.slice(range.clone());
+            match w.slice(range.clone()) {
+                Weights::Fixed(w) => layer.backward(w, input, &pass, space, grad.centre, accumulate, d_input),
+                Weights::Noisy(w) => layer.backward_noisy(w, input, &pass, space, grad, accumulate, d_input),
+            }
         }
     }
 }

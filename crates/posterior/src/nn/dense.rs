@@ -6,7 +6,11 @@
 use super::activation::{Activation, with_activation};
 use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
 use super::layout::{BlockSpec, Role};
+use super::noisy::{
+    Gradient, Noisy, add_input_gradient, add_noise_by_row, change_input, fill_factor, grow, noise_key, through_factor,
+};
 use crate::math::{Mat, MatRef, Real, gemm};
+use crate::rng::Normals;
 use crate::simd_fn;
 
 /// Numbers in a repeated bias: a small part of the first-level cache.
@@ -90,7 +94,7 @@ simd_fn! {
     }
 }
 
-impl<R: Real> LayerOps<R> for Dense {
+impl<R: Normals> LayerOps<R> for Dense {
     fn space(&self, rows: usize) -> LayerSpace<R> {
         let mut space = LayerSpace::with_output(rows * self.units);
         let kept = if self.activation.slope_needs_input() { rows * self.units } else { 0 };
@@ -139,6 +143,72 @@ impl<R: Real> LayerOps<R> for Dense {
             gemm((x.rows, self.fan_in, self.units), dx, false, rows, weight_t, pass.threads);
         }
     }
+
+    fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+        let (n, cut) = (x.rows * self.units, self.fan_in * self.units);
+        let key = noise_key(pass.mode, pass.layer);
+        let [kept, changed, product, factor] = noisy_space(&mut space.scratch, x.data.len(), n);
+        let out = &mut space.out[..n];
+        change_input(w.noise, key, pass.first_row, self.fan_in, x.data, changed);
+        fill_factor(w.noise, key, pass.first_row, self.units, factor);
+        let size = (x.rows, self.units, self.fan_in);
+        for (input, weight, z) in [(x.data, w.mean, &mut *out), (&*changed, w.spread, &mut *product)] {
+            let (input, weight) = (Mat::rows_of(input, self.fan_in), Mat::rows_of(&weight[..cut], self.units));
+            gemm(size, z, false, input, weight, pass.threads);
+        }
+        add_noise_by_row(w.noise, &w.spread[cut..], product, out, factor);
+        let kept_len = kept.len().min(n);
+        bias_activation(self.activation, &w.mean[cut..], out, &mut kept[..kept_len]);
+    }
+
+    fn backward_noisy(
+        &self,
+        w: Noisy<'_, R>,
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut LayerSpace<R>,
+        grad: Gradient<'_, R>,
+        accumulate: bool,
+        dx: Option<&mut [R]>,
+    ) {
+        let (n, cut) = (x.rows * self.units, self.fan_in * self.units);
+        let (d_mean, d_mean_bias) = grad.centre.split_at_mut(cut);
+        let (d_spread, d_spread_bias) = grad.spread.split_at_mut(cut);
+        if !accumulate {
+            d_mean_bias.fill(R::ZERO);
+            d_spread_bias.fill(R::ZERO);
+        }
+        let [kept, changed, e, factor] = noisy_space(&mut space.scratch, x.data.len(), n);
+        let (a, delta) = (&space.out[..n], &mut space.delta[..n]);
+        let z = if self.activation.slope_needs_input() { &kept[..n] } else { a };
+        slope_and_bias(self.activation, z, a, delta, d_mean_bias);
+        through_factor(delta, factor, e, d_spread_bias);
+        let size = (self.fan_in, self.units, x.rows);
+        for (input, e, d) in [(x.data, &*delta, d_mean), (&*changed, &*e, d_spread)] {
+            let (input, e) = (Mat::transposed(input, self.fan_in), Mat::rows_of(e, self.units));
+            gemm(size, d, accumulate, input, e, pass.threads);
+        }
+        if let Some(dx) = dx {
+            // The changed input has done its part: its place takes the second product.
+            let size = (x.rows, self.fan_in, self.units);
+            for (e, weight, d) in [(&*delta, w.mean, &mut *dx), (&*e, w.spread, &mut *changed)] {
+                let weight = Mat::transposed(&weight[..cut], self.units);
+                gemm(size, d, false, Mat::rows_of(e, self.units), weight, pass.threads);
+            }
+            let key = noise_key(pass.mode, pass.layer);
+            add_input_gradient(w.noise, key, pass.first_row, self.fan_in, x.data, changed, dx);
+        }
+    }
+}
+
+/// Scratch of a pass with row noise: kept pre-activations, changed input, second product, factor.
+fn noisy_space<R: Real>(scratch: &mut Vec<Vec<R>>, inputs: usize, outputs: usize) -> [&mut [R]; 4] {
+    scratch.resize_with(4, Vec::new);
+    let [kept, changed, product, factor] = &mut scratch[..] else { unreachable!("four buffers were made") };
+    grow(changed, inputs);
+    grow(product, outputs);
+    grow(factor, outputs);
+    [kept, &mut changed[..inputs], &mut product[..outputs], &mut factor[..outputs]]
 }
 
 impl Layer for Dense {

@@ -6,6 +6,7 @@
 
 use super::layer::{Layer, LayerOps, LayerSpace, Mode, Pass, Shape};
 use super::layout::BlockSpec;
+use super::mask::hash;
 use crate::error::{Error, Result};
 use crate::math::{MatRef, Real};
 use crate::rng::Key;
@@ -41,22 +42,11 @@ impl Dropout {
     }
 }
 
-/// A bijective hash of 32 bits with low bias (Wellons, `lowbias32`).
-#[inline(always)]
-fn scramble(mut x: u32) -> u32 {
-    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-    x ^ (x >> 16)
-}
-
 simd_fn! {
     /// 1 where a number is kept, 0 where it is dropped.
     fn fill_mask(key: Key, threshold: u32, mask: &mut [u8]) {
-        let [a, b] = key.0;
-        let keys = [a as u32, (a >> 32) as u32, b as u32];
         for (i, m) in mask.iter_mut().enumerate() {
-            let hash = scramble(scramble((i as u32) ^ keys[0]).wrapping_add(keys[1]) ^ keys[2]);
-            *m = (hash >= threshold) as u8;
+            *m = (hash(key, i as u32) >= threshold) as u8;
         }
     }
 }

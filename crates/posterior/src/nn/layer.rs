@@ -1,6 +1,7 @@
 //! What a layer is: its parameters, and its forward and backward passes over a chunk of rows.
 
 use super::layout::BlockSpec;
+use super::noisy::{Gradient, Noisy};
 use crate::math::{MatRef, Real, Threads};
 use crate::rng::Key;
 use std::fmt::{self, Debug};
@@ -111,6 +112,26 @@ pub trait LayerOps<R: Real>: Send + Sync {
         accumulate: bool,
         dx: Option<&mut [R]>,
     );
+
+    /// As `forward`, with a draw of the parameters for every row. A layer without parameters has nothing to draw.
+    fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+        debug_assert!(w.mean.is_empty(), "a layer with parameters has noise of its own");
+        self.forward(w.mean, x, pass, space);
+    }
+
+    /// As `backward` after `forward_noisy`.
+    fn backward_noisy(
+        &self,
+        w: Noisy<'_, R>,
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut LayerSpace<R>,
+        grad: Gradient<'_, R>,
+        accumulate: bool,
+        dx: Option<&mut [R]>,
+    ) {
+        self.backward(w.mean, x, pass, space, grad.centre, accumulate, dx);
+    }
 }
 
 /// A layer: shapes, parameters, and its arithmetic in both precisions.

@@ -3,6 +3,7 @@
 use super::chain::Chain;
 use super::layer::{Layer, LayerSpace, Pass, Shape};
 use super::layout::{Layout, Role};
+use super::noisy::{Gradient, Weights};
 use crate::Precision;
 use crate::math::{MatRef, Real};
 use crate::rng::{Key, fill_normals};
@@ -36,17 +37,17 @@ pub trait Network<R: Real>: Send + Sync {
     fn workspace(&self, rows: usize) -> Workspace<R>;
 
     /// f_w(x), `x.rows × outputs`, kept in the workspace.
-    fn forward<'s>(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &'s mut Workspace<R>) -> MatRef<'s, R>;
+    fn forward<'s>(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, ws: &'s mut Workspace<R>) -> MatRef<'s, R>;
 
     /// With dL/df in the workspace's output delta and the rest as `forward` left it: dL/dw into `grad` (added when
     /// `accumulate`, else overwritten) and, if wanted, dL/dx into `dx`.
     fn backward(
         &self,
-        w: &[R],
+        w: Weights<'_, R>,
         x: MatRef<'_, R>,
         pass: &Pass,
         ws: &mut Workspace<R>,
-        grad: &mut [R],
+        grad: Gradient<'_, R>,
         accumulate: bool,
         dx: Option<&mut [R]>,
     );
@@ -95,7 +96,7 @@ impl<R: Precision> Network<R> for Sequential {
         Workspace { layers: self.chain.spaces(rows), rows }
     }
 
-    fn forward<'s>(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &'s mut Workspace<R>) -> MatRef<'s, R> {
+    fn forward<'s>(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, ws: &'s mut Workspace<R>) -> MatRef<'s, R> {
         self.chain.forward(w, x, pass, &mut ws.layers);
         let (last, width) = (self.chain.layers.len() - 1, self.outputs());
         MatRef::new(&ws.layers[last].out[..x.rows * width], x.rows, width)
@@ -103,11 +104,11 @@ impl<R: Precision> Network<R> for Sequential {
 
     fn backward(
         &self,
-        w: &[R],
+        w: Weights<'_, R>,
         x: MatRef<'_, R>,
         pass: &Pass,
         ws: &mut Workspace<R>,
-        grad: &mut [R],
+        grad: Gradient<'_, R>,
         accumulate: bool,
         dx: Option<&mut [R]>,
     ) {

@@ -6,6 +6,7 @@
 use super::chain::Chain;
 use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
 use super::layout::BlockSpec;
+use super::noisy::{Gradient, Noisy, Weights};
 use crate::Precision;
 use crate::error::{Error, Result};
 use crate::math::MatRef;
@@ -50,16 +51,40 @@ impl Residual {
     }
 }
 
+impl Residual {
+    fn pass_forward<R: Precision>(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+        self.inner.forward(w, x, pass, &mut space.children);
+        let out = &mut space.out[..x.data.len()];
+        out.copy_from_slice(x.data);
+        axpy(R::ONE, &space.children[self.inner.layers.len() - 1].out[..x.data.len()], out);
+    }
+
+    fn pass_backward<R: Precision>(
+        &self,
+        w: Weights<'_, R>,
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut LayerSpace<R>,
+        grad: Gradient<'_, R>,
+        accumulate: bool,
+        mut dx: Option<&mut [R]>,
+    ) {
+        let n = x.data.len();
+        space.children[self.inner.layers.len() - 1].delta[..n].copy_from_slice(&space.delta[..n]);
+        self.inner.backward(w, x, pass, &mut space.children, grad, accumulate, dx.as_deref_mut());
+        if let Some(dx) = dx {
+            axpy(R::ONE, &space.delta[..n], &mut dx[..n]);
+        }
+    }
+}
+
 impl<R: Precision> LayerOps<R> for Residual {
     fn space(&self, rows: usize) -> LayerSpace<R> {
         LayerSpace { children: self.inner.spaces(rows), ..LayerSpace::with_output(rows * self.shape.len()) }
     }
 
     fn forward(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
-        self.inner.forward(w, x, pass, &mut space.children);
-        let out = &mut space.out[..x.data.len()];
-        out.copy_from_slice(x.data);
-        axpy(R::ONE, &space.children[self.inner.layers.len() - 1].out[..x.data.len()], out);
+        self.pass_forward(w.into(), x, pass, space);
     }
 
     fn backward(
@@ -70,14 +95,26 @@ impl<R: Precision> LayerOps<R> for Residual {
         space: &mut LayerSpace<R>,
         grad: &mut [R],
         accumulate: bool,
-        mut dx: Option<&mut [R]>,
+        dx: Option<&mut [R]>,
     ) {
-        let n = x.data.len();
-        space.children[self.inner.layers.len() - 1].delta[..n].copy_from_slice(&space.delta[..n]);
-        self.inner.backward(w, x, pass, &mut space.children, grad, accumulate, dx.as_deref_mut());
-        if let Some(dx) = dx {
-            axpy(R::ONE, &space.delta[..n], &mut dx[..n]);
-        }
+        self.pass_backward(w.into(), x, pass, space, grad.into(), accumulate, dx);
+    }
+
+    fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+        self.pass_forward(Weights::Noisy(w), x, pass, space);
+    }
+
+    fn backward_noisy(
+        &self,
+        w: Noisy<'_, R>,
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut LayerSpace<R>,
+        grad: Gradient<'_, R>,
+        accumulate: bool,
+        dx: Option<&mut [R]>,
+    ) {
+        self.pass_backward(Weights::Noisy(w), x, pass, space, grad, accumulate, dx);
     }
 }
 

@@ -79,7 +79,7 @@ impl Predictor for NetworkPredictor {
                 let (from, n) = (first + p * per_pass, f.len() / outputs);
                 let x = MatRef::new(&x[from * width..(from + n) * width], n, width);
                 let pass = Pass { mode: draw.mode, layer: 0, first_row: from as u64, threads: Threads::One };
-                f.copy_from_slice(network.forward(&draw.w[..size], x, &pass, workspace).data);
+                f.copy_from_slice(network.forward(draw.w[..size].into(), x, &pass, workspace).data);
             }
         });
         if noises > 0 {

@@ -10,7 +10,7 @@ use crate::Precision;
 use crate::likelihood::LikelihoodGradient;
 use crate::math::elementwise::axpy;
 use crate::math::{MatRef, Threads};
-use crate::nn::{Mode, Pass, Workspace};
+use crate::nn::{Gradient, Mode, Pass, Weights, Workspace};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -105,6 +105,18 @@ impl<'p, R: Precision> Density<'p, R> {
 
     /// log p(D | w), or a mini-batch's unbiased estimate of it; with `grad`, its gradient, overwritten.
     pub fn log_likelihood(&mut self, w: &[R], rows: Rows<'_>, mode: Mode, grad: Option<&mut [R]>) -> f64 {
+        self.log_likelihood_of(w.into(), rows, mode, grad.map(Gradient::from))
+    }
+
+    /// The same for parameters that may be drawn for every row, by the mode's key. The likelihood's own parameters, at
+    /// the end of w, are always fixed: their gradient goes into `centre`, and 0 into `spread`.
+    pub fn log_likelihood_of(
+        &mut self,
+        w: Weights<'_, R>,
+        rows: Rows<'_>,
+        mode: Mode,
+        grad: Option<Gradient<'_, R>>,
+    ) -> f64 {
         let problem = self.problem;
         let data = problem.data();
         let width = data.shape.len();
@@ -146,28 +158,38 @@ impl<'p, R: Precision> Density<'p, R> {
                     self.teams[..teams].par_iter_mut().enumerate().for_each(run);
                 }
             }
-            Some(grad) if teams == 1 => {
-                let (network, noise) = grad.split_at_mut(size);
-                let team = &mut self.teams[0];
-                team.value = work(problem, w, &view, mode, self.chunk, 0..chunks, false, team, Some(network));
-                for (d, sum) in noise.iter_mut().zip(&team.d_noise) {
-                    *d = R::of(*sum);
+            Some(mut grad) => {
+                if teams == 1 {
+                    let team = &mut self.teams[0];
+                    let network = grad.slice(0..size);
+                    team.value = work(problem, w, &view, mode, self.chunk, 0..chunks, false, team, Some(network));
+                } else {
+                    let noisy = matches!(w, Weights::Noisy(_));
+                    self.teams[..teams].par_iter_mut().enumerate().for_each(|(t, team)| {
+                        let chunks = chunks * t / teams..chunks * (t + 1) / teams;
+                        let mut gradient = std::mem::take(&mut team.gradient);
+                        // The first evaluation with row noise makes the room that others do not need.
+                        gradient.resize(gradient.len().max(if noisy { 2 * size } else { size }), R::ZERO);
+                        let (centre, spread) = gradient.split_at_mut(size);
+                        let spread = if noisy { spread } else { &mut [] };
+                        let network = Gradient { centre, spread };
+                        team.value = work(problem, w, &view, mode, self.chunk, chunks, true, team, Some(network));
+                        team.gradient = gradient;
+                    });
+                    let parts = grad.slice(0..size);
+                    for (i, part) in [parts.centre, parts.spread].into_iter().enumerate() {
+                        let from = i * size..i * size + part.len();
+                        part.copy_from_slice(&self.teams[0].gradient[from.clone()]);
+                        for team in &self.teams[1..teams] {
+                            axpy(R::ONE, &team.gradient[from.clone()], part);
+                        }
+                    }
                 }
-            }
-            Some(grad) => {
-                self.teams[..teams].par_iter_mut().enumerate().for_each(|(t, team)| {
-                    let chunks = chunks * t / teams..chunks * (t + 1) / teams;
-                    let mut gradient = std::mem::take(&mut team.gradient);
-                    team.value = work(problem, w, &view, mode, self.chunk, chunks, true, team, Some(&mut gradient));
-                    team.gradient = gradient;
-                });
-                let (network, noise) = grad.split_at_mut(size);
-                network.copy_from_slice(&self.teams[0].gradient);
-                for team in &self.teams[1..teams] {
-                    axpy(R::ONE, &team.gradient, network);
-                }
-                for (i, d) in noise.iter_mut().enumerate() {
+                for (i, d) in grad.centre[size..].iter_mut().enumerate() {
                     *d = R::of(self.teams[..teams].iter().map(|t| t.d_noise[i]).sum());
+                }
+                if let Some(noise) = grad.spread.get_mut(size..) {
+                    noise.fill(R::ZERO);
                 }
             }
         }
@@ -200,19 +222,20 @@ fn gather<R: Precision>(from: &[R], rows: &[u32], width: usize, to: &mut Vec<R>)
 /// One team's share: chunks of rows forward, likelihood, backward; returns the log-likelihood of its rows.
 fn work<R: Precision>(
     problem: &Problem,
-    w: &[R],
+    w: Weights<'_, R>,
     view: &View<'_, R>,
     mode: Mode,
     chunk: usize,
     chunks: std::ops::Range<usize>,
     among_others: bool,
     team: &mut Team<R>,
-    mut grad: Option<&mut [R]>,
+    mut grad: Option<Gradient<'_, R>>,
 ) -> f64 {
     let network = R::network(&**problem.network());
     let likelihood = R::likelihood(&**problem.likelihood());
     let (outputs, targets) = (problem.likelihood().outputs(), problem.likelihood().targets());
-    let (w, noise) = w.split_at(problem.network().layout().len());
+    let size = problem.network().layout().len();
+    let (w, noise) = (w.slice(0..size), &w.centre()[size..]);
     team.d_noise.fill(0.0);
     let mut value = 0.0;
     for (i, c) in chunks.enumerate() {
@@ -228,8 +251,8 @@ fn work<R: Precision>(
         let gradient =
             grad.is_some().then_some(LikelihoodGradient { d_f: &mut delta[..n], d_noise: &mut team.d_noise });
         value += likelihood.log_prob(&f[..n], y, noise, weights, view.scale, gradient);
-        if let Some(grad) = grad.as_deref_mut() {
-            network.backward(w, x, &pass, &mut team.workspace, grad, i > 0, None);
+        if let Some(grad) = &mut grad {
+            network.backward(w, x, &pass, &mut team.workspace, grad.slice(0..size), i > 0, None);
         }
     }
     value

@@ -1,0 +1,199 @@
+//! The fused passes over one block of a mean-field family: draw, KL, both gradients with both Adam steps.
+
+use crate::math::Real;
+use crate::nn::RowNoise;
+use crate::optim::{AdamStep, Pull, ascend};
+use crate::rng::BLOCK;
+use crate::simd_fn;
+
+/// σ never falls below: so that the product of four is still a normal f32, and 1/σ stays finite.
+pub(super) const STD_FLOOR: f32 = 1e-9;
+
+/// A block of variational parameters with what the optimiser keeps about them.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    pub mean: [f32; BLOCK],
+    pub rho: [f32; BLOCK],
+    pub std: [f32; BLOCK],
+    pub noise: [f32; BLOCK],
+    pub mean_first: [f32; BLOCK],
+    pub mean_second: [f32; BLOCK],
+    pub rho_first: [f32; BLOCK],
+    pub rho_second: [f32; BLOCK],
+    pub kl: f64,
+}
+
+simd_fn! {
+    /// σ = softplus(ρ), w = m + σε.
+    pub(super) fn draw_block(mean: &[f32], rho: &[f32], noise: &[f32], std: &mut [f32], w: &mut [f32]) {
+        let n = w.len();
+        let (mean, rho, noise, std) = (&mean[..n], &rho[..n], &noise[..n], &mut std[..n]);
+        for i in 0..n {
+            let s = rho[i].softplus::<F>().max(STD_FLOOR);
+            std[i] = s;
+            w[i] = Real::mul_add::<F>(s, noise[i], mean[i]);
+        }
+    }
+}
+
+simd_fn! {
+    /// Σ −ln σ + ½τ(σ² + (m−c)²); one logarithm for four σ.
+    pub(super) fn kl_block(mean: &[f32], std: &[f32], centre: f32, precision: f32) -> f64 {
+        let mut log = [0.0f32; 16];
+        let mut square = [0.0f32; 16];
+        let (mean_groups, mean_rest) = mean.as_chunks::<64>();
+        let (std_groups, std_rest) = std.as_chunks::<64>();
+        for (m, s) in mean_groups.iter().zip(std_groups) {
+            for j in 0..16 {
+                let mut product = 1.0f32;
+                for k in [j, j + 16, j + 32, j + 48] {
+                    product *= s[k];
+                    let d = m[k] - centre;
+                    square[j] = Real::mul_add::<F>(s[k], s[k], Real::mul_add::<F>(d, d, square[j]));
+                }
+                log[j] += product.ln_positive::<F>();
+            }
+        }
+        let (mut log, mut square) = (f64::from(log.iter().sum::<f32>()), f64::from(square.iter().sum::<f32>()));
+        for (m, s) in mean_rest.iter().zip(std_rest) {
+            log += f64::from(s.ln_positive::<F>());
+            square += f64::from(s * s + (m - centre) * (m - centre));
+        }
+        0.5 * f64::from(precision) * square - log
+    }
+}
+
+/// d softplus/dρ = 1 − e^(−σ), from σ; its series where the difference would lose digits.
+#[inline(always)]
+fn softplus_slope<const F: bool>(s: f32) -> f32 {
+    let series = s * (1.0 - s * (0.5 - s * (1.0 / 6.0)));
+    let exact = 1.0 - Real::exp::<F>(-s);
+    if s < 0.03 { series } else { exact }
+}
+
+/// What a pass says about σ.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Second<'a> {
+    /// Nothing but the gradient in w = m + σε: dL/dσ = g ⊙ ε.
+    Direct,
+    /// The gradient in σε: dL/dσ = that ⊙ ε.
+    Perturbation(&'a [f32]),
+    /// The gradient in σ²: dL/dσ = 2σ ⊙ that.
+    Variance(&'a [f32]),
+    /// The gradient in σ.
+    Std(&'a [f32]),
+}
+
+impl<'a> Second<'a> {
+    /// By how rows came by their noise, for parameters `from..to`, of which those at `fixed` and after have none.
+    pub fn of(noise: RowNoise, spread: &'a [f32], from: usize, to: usize, fixed: usize) -> Second<'a> {
+        match noise {
+            _ if from >= fixed => Second::Direct,
+            RowNoise::Local => Second::Variance(&spread[from..to]),
+            RowNoise::Flipout => Second::Perturbation(&spread[from..to]),
+        }
+    }
+}
+
+/// What a step of one parameter needs to know.
+#[derive(Clone, Copy)]
+pub(super) struct Update {
+    pub centre: f32,
+    pub precision: f32,
+    pub beta: f32,
+    pub step: AdamStep,
+}
+
+simd_fn! {
+    /// Both gradients and both Adam steps of parameters `from..to` of a block. `g` is the gradient in m.
+    pub(super) fn update_block(state: &mut Block, from: usize, to: usize, g: &[f32], second: Second<'_>, update: Update) {
+        let Update { centre, precision, beta, step } = update;
+        let Block { mean, rho, std, noise, mean_first, mean_second, rho_first, rho_second, .. } = state;
+        let n = to - from;
+        let (mean, rho) = (&mut mean[from..to][..n], &mut rho[from..to][..n]);
+        let (std, noise) = (&std[from..to][..n], &noise[from..to][..n]);
+        let (mean_first, mean_second) = (&mut mean_first[from..to][..n], &mut mean_second[from..to][..n]);
+        let (rho_first, rho_second) = (&mut rho_first[from..to][..n], &mut rho_second[from..to][..n]);
+        let (bt, g) = (beta * precision, &g[..n]);
+        // One loop, compiled once for each way to dL/dσ.
+        macro_rules! ascend_all {
+            ($i:ident, $s:ident, $on_std:expr) => {
+                for $i in 0..n {
+                    let $s = std[$i];
+                    let on_mean = g[$i] - bt * (mean[$i] - centre);
+                    let on_rho = ($on_std + (beta / $s - bt * $s)) * softplus_slope::<F>($s);
+                    ascend::<F>(&mut mean[$i], &mut mean_first[$i], &mut mean_second[$i], on_mean, step);
+                    ascend::<F>(&mut rho[$i], &mut rho_first[$i], &mut rho_second[$i], on_rho, step);
+                }
+            };
+        }
+        match second {
+            Second::Direct => ascend_all!(i, s, g[i] * noise[i]),
+            Second::Perturbation(d) => {
+                let d = &d[..n];
+                ascend_all!(i, s, d[i] * noise[i])
+            }
+            Second::Variance(d) => {
+                let d = &d[..n];
+                ascend_all!(i, s, (s + s) * d[i])
+            }
+            Second::Std(d) => {
+                let d = &d[..n];
+                ascend_all!(i, s, d[i])
+            }
+        }
+    }
+}
+
+simd_fn! {
+    /// Adds one draw's gradients in m and σ.
+    pub(super) fn add_gradients(g: &[f32], second: Second<'_>, noise: &[f32], std: &[f32], weight: f32, d_mean: &mut [f32], d_std: &mut [f32]) {
+        let n = g.len();
+        let (noise, std, d_mean, d_std) = (&noise[..n], &std[..n], &mut d_mean[..n], &mut d_std[..n]);
+        for i in 0..n {
+            d_mean[i] = Real::mul_add::<F>(weight, g[i], d_mean[i]);
+        }
+        match second {
+            Second::Direct => for i in 0..n {
+                d_std[i] = Real::mul_add::<F>(weight * g[i], noise[i], d_std[i]);
+            },
+            Second::Perturbation(d) => for i in 0..n {
+                d_std[i] = Real::mul_add::<F>(weight * d[i], noise[i], d_std[i]);
+            },
+            Second::Variance(d) => for i in 0..n {
+                d_std[i] = Real::mul_add::<F>(weight * d[i], std[i] + std[i], d_std[i]);
+            },
+            Second::Std(d) => for i in 0..n {
+                d_std[i] = Real::mul_add::<F>(weight, d[i], d_std[i]);
+            },
+        }
+    }
+}
+
+simd_fn! {
+    /// σ = softplus(ρ), centre = m, spread = σ² or σε.
+    pub(super) fn spread_block(noise: RowNoise, mean: &[f32], rho: &[f32], epsilon: &[f32], std: &mut [f32], centre: &mut [f32], spread: &mut [f32]) {
+        let n = centre.len();
+        let (mean, rho, epsilon) = (&mean[..n], &rho[..n], &epsilon[..n]);
+        let (std, spread) = (&mut std[..n], &mut spread[..n]);
+        centre.copy_from_slice(mean);
+        match noise {
+            RowNoise::Local => for i in 0..n {
+                let s = rho[i].softplus::<F>().max(STD_FLOOR);
+                std[i] = s;
+                spread[i] = s * s;
+            },
+            RowNoise::Flipout => for i in 0..n {
+                let s = rho[i].softplus::<F>().max(STD_FLOOR);
+                std[i] = s;
+                spread[i] = s * epsilon[i];
+            },
+        }
+    }
+}
+
+impl Update {
+    pub fn new(pull: &Pull, beta: f64, step: AdamStep) -> Update {
+        Update { centre: pull.centre, precision: pull.precision, beta: beta as f32, step }
+    }
+}
