@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Some("predict") => run(predict::run),
         Some("rng") => run(rng::run),
         Some("published") => match args.get(1) {
-            Some(name) => published::run(name),
+            Some(name) => published::run(name, &args[2..]),
             None => fail(&published::usage()),
         },
         _ => fail(USAGE),

@@ -8,11 +8,12 @@
 //! kept in blocks of [`BLOCK`] numbers, each of which has a random key of its own.
 
 use super::mean_field_kernels::{
-    Block, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, spread_block, update_block,
+    Block, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
+    update_block,
 };
 use crate::math::Real;
 use crate::nn::RowNoise;
-use crate::optim::{AdamStep, BLOCKS_PER_TASK, Pull, overlapping};
+use crate::optim::{AdamStep, BLOCKS_PER_TASK, Law, Pull, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
 use rayon::prelude::*;
 
@@ -223,7 +224,11 @@ fn closed_kl(state: &Block, pulls: &[Pull], from: usize, n: usize) -> f64 {
     let parts = overlapping(pulls, from..from + n).map(|pull| {
         let r = pull.range.start.max(from) - from..pull.range.end.min(from + n) - from;
         let constant = pull.kl_constant * r.len() as f64;
-        constant + kl_block(&state.mean[r.clone()], &state.std[r], pull.centre, pull.precision)
+        let (mean, std) = (&state.mean[r.clone()], &state.std[r]);
+        match pull.law {
+            Law::Normal => constant + kl_block(mean, std, pull.centre, pull.precision),
+            Law::LogUniform => constant + log_uniform_block(mean, std),
+        }
     });
     parts.sum()
 }

@@ -1,8 +1,9 @@
 //! The fused passes over one block of a mean-field family: draw, KL, both gradients with both Adam steps.
 
+use crate::distribution::log_uniform_kl;
 use crate::math::Real;
 use crate::nn::RowNoise;
-use crate::optim::{AdamStep, Pull, ascend};
+use crate::optim::{AdamStep, Law, Pull, ascend};
 use crate::rng::BLOCK;
 use crate::simd_fn;
 
@@ -63,6 +64,23 @@ simd_fn! {
     }
 }
 
+simd_fn! {
+    /// Σ KL to p(w) ∝ 1/|w|.
+    pub(super) fn log_uniform_block(mean: &[f32], std: &[f32]) -> f64 {
+        let std = &std[..mean.len()];
+        let mut sums = [0.0f32; 16];
+        let mut at = 0;
+        while at < mean.len() {
+            let n = (mean.len() - at).min(16);
+            for j in 0..n {
+                sums[j] += log_uniform_kl::kl_of::<f32, F>(mean[at + j], std[at + j]);
+            }
+            at += n;
+        }
+        f64::from(sums.iter().sum::<f32>())
+    }
+}
+
 /// d softplus/dρ = 1 − e^(−σ), from σ; its series where the difference would lose digits.
 #[inline(always)]
 fn softplus_slope<const F: bool>(s: f32) -> f32 {
@@ -101,13 +119,14 @@ pub(super) struct Update {
     pub centre: f32,
     pub precision: f32,
     pub beta: f32,
+    pub law: Law,
     pub step: AdamStep,
 }
 
 simd_fn! {
     /// Both gradients and both Adam steps of parameters `from..to` of a block. `g` is the gradient in m.
     pub(super) fn update_block(state: &mut Block, from: usize, to: usize, g: &[f32], second: Second<'_>, update: Update) {
-        let Update { centre, precision, beta, step } = update;
+        let Update { centre, precision, beta, law, step } = update;
         let Block { mean, rho, std, noise, mean_first, mean_second, rho_first, rho_second, .. } = state;
         let n = to - from;
         let (mean, rho) = (&mut mean[from..to][..n], &mut rho[from..to][..n]);
@@ -118,10 +137,20 @@ simd_fn! {
         // One loop, compiled once for each way to dL/dσ.
         macro_rules! ascend_all {
             ($i:ident, $s:ident, $on_std:expr) => {
+                match law {
+                    Law::Normal => ascend_all!($i, $s, $on_std, (-bt * (mean[$i] - centre), beta / $s - bt * $s)),
+                    Law::LogUniform => ascend_all!($i, $s, $on_std, {
+                        let (on_mean, on_std) = log_uniform_kl::slopes::<f32, F>(mean[$i], $s);
+                        (-beta * on_mean, -beta * on_std)
+                    }),
+                }
+            };
+            ($i:ident, $s:ident, $on_std:expr, $prior:expr) => {
                 for $i in 0..n {
                     let $s = std[$i];
-                    let on_mean = g[$i] - bt * (mean[$i] - centre);
-                    let on_rho = ($on_std + (beta / $s - bt * $s)) * softplus_slope::<F>($s);
+                    let (prior_mean, prior_std) = $prior;
+                    let on_mean = g[$i] + prior_mean;
+                    let on_rho = ($on_std + prior_std) * softplus_slope::<F>($s);
                     ascend::<F>(&mut mean[$i], &mut mean_first[$i], &mut mean_second[$i], on_mean, step);
                     ascend::<F>(&mut rho[$i], &mut rho_first[$i], &mut rho_second[$i], on_rho, step);
                 }
@@ -194,6 +223,6 @@ simd_fn! {
 
 impl Update {
     pub fn new(pull: &Pull, beta: f64, step: AdamStep) -> Update {
-        Update { centre: pull.centre, precision: pull.precision, beta: beta as f32, step }
+        Update { centre: pull.centre, precision: pull.precision, beta: beta as f32, law: pull.law, step }
     }
 }

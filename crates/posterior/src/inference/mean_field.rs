@@ -16,8 +16,8 @@ use super::variational::{
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::family::{ByRow, MeanField};
-use crate::nn::{Gradient, Mode, Noisy, RowNoise, Weights};
-use crate::optim::{LEARNING_RATE, Pull, SCHEDULE, WARMUP};
+use crate::nn::{Gradient, Mode, Noisy, Role, RowNoise, Weights};
+use crate::optim::{LEARNING_RATE, Law, Pull, SCHEDULE, WARMUP};
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
@@ -140,6 +140,19 @@ impl<'p> MeanFieldTrainer<'p> {
                 Some(ByRowBuffers { noise, centre: zeros(), spread: zeros(), d_spread: zeros() })
             }
         };
+        self
+    }
+
+    /// With the improper prior p(w) ∝ 1/|w| of variational dropout for every weight; biases and the likelihood's
+    /// parameters keep the problem's.
+    pub fn with_log_uniform_weights(mut self) -> Self {
+        let problem = self.density.problem();
+        self.other_prior = problem.prior().without_weights().without_normal();
+        for (pull, block) in self.pulls.iter_mut().zip(problem.layout().blocks()) {
+            if block.role == Role::Weight {
+                *pull = Pull { centre: 0.0, precision: 0.0, kl_constant: 0.0, law: Law::LogUniform, ..pull.clone() };
+            }
+        }
         self
     }
 

@@ -4,6 +4,7 @@ mod map;
 mod mean_field;
 mod observer;
 mod point;
+mod sparse_dropout;
 mod train;
 mod variational;
 
@@ -11,6 +12,7 @@ pub use map::{Map, MaximumLikelihood};
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
+pub use sparse_dropout::SparseDropout;
 pub use train::{EpochRecord, FitSummary, StepPlan};
 
 use crate::error::{Error, Result, suggest};
@@ -57,7 +59,7 @@ pub struct MethodEntry {
 }
 
 /// Every method. The program, the documentation and the conformance tests iterate this table.
-pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY];
+pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY, sparse_dropout::ENTRY];
 
 impl MethodEntry {
     /// Checks settings and makes the method.

@@ -53,6 +53,16 @@ pub struct Adam {
     steps: u64,
 }
 
+/// Which closed form the KL of a Gaussian to the prior has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Law {
+    /// A normal prior's, or, with precision 0, the negative entropy alone.
+    #[default]
+    Normal,
+    /// p(w) ∝ 1/|w|: a function of α = σ²/m² alone (see [`crate::distribution::log_uniform_kl`]).
+    LogUniform,
+}
+
 /// A range of parameters and the normal prior that pulls them: gradient −τ(w − c).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pull {
@@ -65,6 +75,8 @@ pub struct Pull {
     /// What KL[q ‖ p] of one parameter has beside −ln σ + ½τ(σ² + (m−c)²): ln of the prior's σ − ½, or, where the prior
     /// is not normal, −½ln(2πe), which leaves the negative entropy.
     pub kl_constant: f64,
+    /// Which KL this is.
+    pub law: Law,
 }
 
 simd_fn! {
@@ -156,8 +168,8 @@ mod tests {
         let n = 2 * BLOCK + 10;
         let cut = BLOCK + 7;
         let pulls = [
-            Pull { range: 0..cut, centre: 0.0, precision: 2.0, kl_constant: 0.0 },
-            Pull { range: cut..n, centre: 3.0, precision: 1.0, kl_constant: 0.0 },
+            Pull { range: 0..cut, centre: 0.0, precision: 2.0, kl_constant: 0.0, law: Law::Normal },
+            Pull { range: cut..n, centre: 3.0, precision: 1.0, kl_constant: 0.0, law: Law::Normal },
         ];
         let (mut w, zero) = (vec![1.0f32; n], vec![0.0f32; n]);
         Adam::new(n).ascend(&mut w, &zero, &pulls, 0.1);

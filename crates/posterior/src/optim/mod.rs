@@ -3,6 +3,6 @@
 mod adam;
 mod schedule;
 
-pub use adam::{Adam, AdamStep, Pull};
+pub use adam::{Adam, AdamStep, Law, Pull};
 pub(crate) use adam::{BLOCKS_PER_TASK, ascend, overlapping};
 pub use schedule::{LEARNING_RATE, SCHEDULE, Schedule, WARMUP};

@@ -186,6 +186,16 @@ impl Prior {
         (!rest.blocks.is_empty()).then_some(rest)
     }
 
+    /// The priors of biases and of the likelihood's parameters alone: for methods with a law of their own for weights.
+    pub fn without_weights(&self) -> Prior {
+        let mut rest = self.clone();
+        let roles = self.layout.blocks().iter().map(|b| (b.range.start, b.role)).collect::<Vec<_>>();
+        rest.blocks.retain(|(range, _)| {
+            roles.contains(&(range.start, Role::Bias)) || roles.contains(&(range.start, Role::Noise))
+        });
+        rest
+    }
+
     /// The name in [`PRIORS`].
     pub fn name(&self) -> &'static str {
         self.entry.name

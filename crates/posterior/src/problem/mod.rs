@@ -14,7 +14,7 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::likelihood::Likelihood;
 use crate::nn::{AnyNetwork, Layout, Role};
-use crate::optim::Pull;
+use crate::optim::{Law, Pull};
 use crate::prior::Prior;
 use std::sync::Arc;
 
@@ -145,12 +145,14 @@ impl Problem {
                     centre: mean as f32,
                     precision: (1.0 / (std * std)) as f32,
                     kl_constant: std.ln() - 0.5,
+                    law: Law::Normal,
                 },
                 None => Pull {
                     range: range.clone(),
                     centre: 0.0,
                     precision: 0.0,
                     kl_constant: -0.5 * (std::f64::consts::TAU.ln() + 1.0),
+                    law: Law::Normal,
                 },
             })
             .collect()
