@@ -5,6 +5,7 @@ use posterior::nn::{
     Activation, AvgPool, Conv, Dropout, Layer, LayerOps, LayerSpace, MaxPool, Mode, Pass, Residual, Shape,
 };
 use posterior::rng::{Key, fill_normals};
+use std::sync::Arc;
 
 const ALL: [Activation; 6] =
     [Activation::Identity, Activation::Relu, Activation::Tanh, Activation::Gelu, Activation::Sigmoid, Activation::Silu];
@@ -213,12 +214,12 @@ fn conv_agrees_with_plain_loops() {
 
 /// Two convolutions with dropout between them, and a block within the block.
 fn residual() -> Residual {
-    let inner = Residual::new(vec![Box::new(conv(image(3, 5, 6), 3, (1, 1), 1, 0, Activation::Silu, None))]).unwrap();
+    let inner = Residual::new(vec![Arc::new(conv(image(3, 5, 6), 3, (1, 1), 1, 0, Activation::Silu, None))]).unwrap();
     Residual::new(vec![
-        Box::new(conv(image(2, 5, 6), 3, (3, 3), 1, 1, Activation::Tanh, None)),
-        Box::new(Dropout::new(image(3, 5, 6), 0.25).unwrap()),
-        Box::new(inner),
-        Box::new(conv(image(3, 5, 6), 2, (5, 5), 1, 2, Activation::Identity, None)),
+        Arc::new(conv(image(2, 5, 6), 3, (3, 3), 1, 1, Activation::Tanh, None)),
+        Arc::new(Dropout::new(image(3, 5, 6), 0.25).unwrap()),
+        Arc::new(inner),
+        Arc::new(conv(image(3, 5, 6), 2, (5, 5), 1, 2, Activation::Identity, None)),
     ])
     .unwrap()
 }
@@ -358,5 +359,5 @@ fn wrong_settings_are_explained() {
     assert!(MaxPool::new(image(1, 99, 99), 17, 17).is_err() && AvgPool::new(image(1, 99, 99), 17, 17).is_ok());
     assert!(Dropout::new(small, 1.0).is_err() && Dropout::new(small, f64::NAN).is_err());
     assert!(Residual::new(Vec::new()).is_err());
-    assert!(Residual::new(vec![Box::new(new((3, 3), 1, 0, None).unwrap())]).is_err());
+    assert!(Residual::new(vec![Arc::new(new((3, 3), 1, 0, None).unwrap())]).is_err());
 }

@@ -59,7 +59,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn fit(case: &Case, method: &str, threads: usize) -> (Vec<Tensor>, Vec<f32>) {
+/// Nothing where the method says, in one sentence, that it is not for this case.
+fn fit(case: &Case, method: &str, threads: usize) -> Option<(Vec<Tensor>, Vec<f32>)> {
     let mut x = vec![0.0f32; case.rows * case.shape.len()];
     fill_normals(Key::new(1), &mut x);
     let mut stream = Stream::new(Key::new(2));
@@ -79,13 +80,16 @@ fn fit(case: &Case, method: &str, threads: usize) -> (Vec<Tensor>, Vec<f32>) {
     let problem = resolved.problem(Dataset::new(values.clone(), case.shape, y, 1)).unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
-        let fit = method.fit(&problem, Key::new(7), &mut Silent).unwrap();
+        let fit = match method.fit(&problem, Key::new(7), &mut Silent) {
+            Err(e) if matches!(e.kind(), ErrorKind::Setting) => return None,
+            fit => fit.unwrap(),
+        };
         let tensors = fit.posterior.tensors();
         let posterior: Arc<dyn posterior::posterior::Posterior> = fit.posterior.into();
         let (key, scale) = (Key::new(7), TargetScale::default());
         let predictive = NetworkPredictor { network, likelihood, posterior, draws: 3, key, scale }.predict(&values);
         let outputs = (0..predictive.draws()).flat_map(|s| predictive.outputs(s).to_vec()).collect();
-        (tensors, outputs)
+        Some((tensors, outputs))
     })
 }
 
@@ -94,6 +98,7 @@ fn one_two_and_four_threads_agree() {
     for case in cases() {
         for method in METHODS {
             let one = fit(&case, method.name, 1);
+            assert!(one.is_some() || case.name == "wide", "{} refuses {}", method.name, case.name);
             for threads in [2, 4] {
                 assert!(one == fit(&case, method.name, threads), "{} {} on {threads} threads", case.name, method.name);
             }

@@ -16,6 +16,11 @@ pub fn log_uniform_kl(log_alpha: f64) -> f64 {
     K1 - K1 * s + 0.5 * (-log_alpha).exp().ln_1p()
 }
 
+/// Its slope, negative everywhere: noise is what this prior asks for.
+pub fn log_uniform_kl_slope(log_alpha: f64) -> f64 {
+    -sigmoid_part::<f64, false>(log_alpha).1 - 0.5 / (1.0 + log_alpha.exp())
+}
+
 /// The first part of −dKL/d ln α, k₁k₃·s(1 − s); the other is ½/(1 + α).
 #[inline(always)]
 fn sigmoid_part<R: Real, const F: bool>(log_alpha: R) -> (R, R) {
@@ -98,10 +103,13 @@ mod tests {
             if s > 0.05 {
                 expect_gradient(f, &[m, s], 1e-6);
             }
-            let exact = log_uniform_kl(2.0 * (s / m.abs() as f64).ln());
+            let exact = log_uniform_kl(2.0 * (s / f64::abs(m)).ln());
             assert!((kl_of::<f64, false>(m, s) - exact).abs() < 1e-12 * exact.max(1.0));
             // f32: rounding of a logarithm near 7.
             assert!((f64::from(kl_of::<f32, false>(m as f32, s as f32)) - exact).abs() < 2e-6 * exact.max(1.0));
+        }
+        for log_alpha in [-6.0, -1.0, 0.5, 4.0] {
+            expect_gradient(|p: &[f64]| (log_uniform_kl(p[0]), vec![log_uniform_kl_slope(p[0])]), &[log_alpha], 1e-9);
         }
         // At m = 0 nothing pulls, and σ has no slope.
         let (a, b) = slopes::<f32, false>(0.0, 0.3);

@@ -22,7 +22,7 @@ pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
 pub use laplace::Laplace;
 pub use log_uniform::LogUniform;
-pub use log_uniform_kl::log_uniform_kl;
+pub use log_uniform_kl::{log_uniform_kl, log_uniform_kl_slope};
 pub use low_rank::LowRankNormal;
 pub use multivariate::MultivariateNormal;
 pub use normal::{DiagonalNormal, Normal};

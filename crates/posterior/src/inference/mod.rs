@@ -1,6 +1,8 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
+mod gaussian_dropout;
 mod map;
+mod mc_dropout;
 mod mean_field;
 mod observer;
 mod point;
@@ -8,7 +10,9 @@ mod sparse_dropout;
 mod train;
 mod variational;
 
+pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use map::{Map, MaximumLikelihood};
+pub use mc_dropout::McDropout;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
@@ -59,7 +63,15 @@ pub struct MethodEntry {
 }
 
 /// Every method. The program, the documentation and the conformance tests iterate this table.
-pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY, sparse_dropout::ENTRY];
+pub const METHODS: &[MethodEntry] = &[
+    map::ML,
+    map::MAP,
+    mean_field::ENTRY,
+    mc_dropout::ENTRY,
+    gaussian_dropout::GAUSSIAN,
+    gaussian_dropout::VARIATIONAL,
+    sparse_dropout::ENTRY,
+];
 
 impl MethodEntry {
     /// Checks settings and makes the method.

@@ -3,6 +3,7 @@
 use super::train::{StepPlan, Stepper};
 use crate::nn::Mode;
 use crate::optim::{Adam, Pull};
+use crate::posterior::{DropoutBlock, drop_units};
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
@@ -17,6 +18,11 @@ pub struct PointTrainer<'p> {
     pulls: Vec<Pull>,
     /// For the blocks whose prior is not normal.
     other_prior: Option<Prior>,
+    /// Whether the pulls are others than the prior's.
+    own_pulls: bool,
+    /// Units whose weights are dropped at random, the same for all rows of a step; and room for what is left.
+    dropped: Vec<DropoutBlock>,
+    dropped_w: Vec<f32>,
     kept: Vec<f32>,
     masks: Key,
 }
@@ -32,16 +38,41 @@ impl<'p> PointTrainer<'p> {
             adam: Adam::new(w.len()),
             pulls: if with_prior { problem.pulls() } else { Vec::new() },
             other_prior: other.filter(|_| with_prior),
+            own_pulls: false,
+            dropped: Vec::new(),
+            dropped_w: Vec::new(),
             kept: Vec::new(),
             masks: key.purpose(Purpose::Mask),
             w,
         }
     }
 
+    /// With these pulls instead of the prior's; what is reported is then Σ ½τ(w − c)².
+    pub(super) fn with_pulls(mut self, pulls: Vec<Pull>) -> Self {
+        (self.pulls, self.own_pulls) = (pulls, true);
+        self
+    }
+
+    /// Drops weights of these units.
+    pub(super) fn with_dropped_units(mut self, blocks: Vec<DropoutBlock>) -> Self {
+        self.dropped_w = vec![0.0; if blocks.is_empty() { 0 } else { self.w.len() }];
+        self.dropped = blocks;
+        self
+    }
+
     /// One step; returns the estimate of log p(D | w) before it. Allocates nothing.
     pub fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
-        let mode = Mode::Train(self.masks.step(plan.step));
-        let value = self.density.log_likelihood(&self.w, rows, mode, Some(&mut self.gradient));
+        let key = self.masks.step(plan.step);
+        let mode = Mode::Train(key);
+        let value = if self.dropped.is_empty() {
+            self.density.log_likelihood(&self.w, rows, mode, Some(&mut self.gradient))
+        } else {
+            self.dropped_w.copy_from_slice(&self.w);
+            drop_units(&self.dropped, key, &mut self.dropped_w);
+            let value = self.density.log_likelihood(&self.dropped_w, rows, mode, Some(&mut self.gradient));
+            drop_units(&self.dropped, key, &mut self.gradient);
+            value
+        };
         if let Some(prior) = &self.other_prior {
             prior.log_density(&self.w, 1.0, Some(&mut self.gradient));
         }
@@ -63,10 +94,19 @@ impl Stepper for PointTrainer<'_> {
         if self.pulls.is_empty() {
             return 0.0;
         }
+        if self.own_pulls {
+            let square = |w: &f32, c: f32| f64::from(w - c).powi(2);
+            let of = |p: &Pull| self.w[p.range.clone()].iter().map(|w| square(w, p.centre)).sum::<f64>();
+            return self.pulls.iter().map(|p| 0.5 * f64::from(p.precision) * of(p)).sum();
+        }
         -self.density.problem().prior().log_density(&self.w, 1.0, None)
     }
     fn penalty_name(&self) -> &'static str {
-        if self.pulls.is_empty() { "" } else { "-log prior" }
+        match (self.pulls.is_empty(), self.own_pulls) {
+            (true, _) => "",
+            (_, true) => "L2",
+            _ => "-log prior",
+        }
     }
     fn keep(&mut self) {
         self.kept.clone_from(&self.w);

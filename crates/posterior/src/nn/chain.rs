@@ -1,22 +1,25 @@
 //! Layers one after another: what a network and a residual block have in common.
 
+use super::dropout::Dropout;
 use super::layer::{Layer, LayerSpace, Pass};
 use super::layout::BlockSpec;
 use super::noisy::{Gradient, Weights};
 use crate::Precision;
+use crate::error::Result;
 use crate::math::MatRef;
 use crate::rng::Key;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Layers whose shapes follow on each other, and where each one's parameters stand.
 #[derive(Debug)]
 pub(super) struct Chain {
-    pub layers: Vec<Box<dyn Layer>>,
+    pub layers: Vec<Arc<dyn Layer>>,
     ranges: Vec<Range<usize>>,
 }
 
 impl Chain {
-    pub fn new(layers: Vec<Box<dyn Layer>>) -> Chain {
+    pub fn new(layers: Vec<Arc<dyn Layer>>) -> Chain {
         let mut end = 0;
         let ranges = layers.iter().map(|layer| {
             let start = end;
@@ -24,6 +27,25 @@ impl Chain {
             start..end
         });
         Chain { ranges: ranges.collect(), layers }
+    }
+
+    /// The layers with dropout, by the layer's number, before each that has parameters.
+    pub fn with_dropout(&self, rate: impl Fn(usize) -> f64) -> Result<Vec<Arc<dyn Layer>>> {
+        let mut layers: Vec<Arc<dyn Layer>> = Vec::new();
+        for (i, layer) in self.layers.iter().enumerate() {
+            if let Some(inside) = layer.with_dropout(rate(i))? {
+                layers.push(inside);
+                continue;
+            }
+            if let Some(weights) = layer.blocks().first().filter(|_| rate(i) > 0.0) {
+                // A convolution's weights meet channels, a dense layer's meet numbers, be it those of an image.
+                let convolves = weights.shape.len() > 2;
+                let make = if convolves { Dropout::of_units } else { Dropout::new };
+                layers.push(Arc::new(make(layer.input(), rate(i))?));
+            }
+            layers.push(layer.clone());
+        }
+        Ok(layers)
     }
 
     /// The blocks of layer `i`, with its number in their path.

@@ -6,7 +6,7 @@
 
 use super::layer::{Layer, LayerOps, LayerSpace, Mode, Pass, Shape};
 use super::layout::BlockSpec;
-use super::mask::hash;
+use super::mask::{hash, threshold};
 use crate::error::{Error, Result};
 use crate::math::{MatRef, Real};
 use crate::rng::Key;
@@ -17,6 +17,8 @@ use crate::simd_fn;
 pub struct Dropout {
     shape: Shape,
     rate: f64,
+    /// Numbers that are kept or dropped together.
+    unit: usize,
 }
 
 impl Dropout {
@@ -28,7 +30,16 @@ impl Dropout {
                 "choose a number from 0 up to, but not including, 1",
             ));
         }
-        Ok(Dropout { shape, rate })
+        Ok(Dropout { shape, rate, unit: 1 })
+    }
+
+    /// Drops the channels of an image as wholes: a unit of a layer's input is what one row of its weights meets.
+    pub fn of_units(shape: Shape, rate: f64) -> Result<Dropout> {
+        let unit = match shape {
+            Shape::Flat(_) => 1,
+            Shape::Image { height, width, .. } => height * width,
+        };
+        Ok(Dropout { unit, ..Dropout::new(shape, rate)? })
     }
 
     /// Probability of a number to be dropped.
@@ -36,9 +47,14 @@ impl Dropout {
         self.rate
     }
 
-    /// Hashes below this are dropped.
-    fn threshold(&self) -> u32 {
-        (self.rate * 4_294_967_296.0).round().min(4_294_967_295.0) as u32
+    /// The mask of one row.
+    fn fill_mask(&self, key: Key, mask: &mut [u8]) {
+        if self.unit == 1 {
+            return fill_mask(key, threshold(self.rate), mask);
+        }
+        for (u, unit) in mask.chunks_mut(self.unit).enumerate() {
+            unit.fill(u8::from(hash(key, u as u32) >= threshold(self.rate)));
+        }
     }
 }
 
@@ -91,10 +107,10 @@ impl<R: Real> LayerOps<R> for Dropout {
             Mode::Train(key) => {
                 for (row, mask) in mask.chunks_exact_mut(cols.max(1)).enumerate() {
                     let key = key.derive(pass.layer).derive(pass.first_row + row as u64);
-                    fill_mask(key, self.threshold(), mask);
+                    self.fill_mask(key, mask);
                 }
             }
-            Mode::Draw(key) => fill_mask(key.derive(pass.layer), self.threshold(), &mut mask[..cols.min(n)]),
+            Mode::Draw(key) => self.fill_mask(key.derive(pass.layer), &mut mask[..cols.min(n)]),
         }
         self.masked(pass.mode, mask, x.data, &mut space.out[..n]);
     }
@@ -118,7 +134,10 @@ impl<R: Real> LayerOps<R> for Dropout {
 
 impl Layer for Dropout {
     fn describe(&self) -> String {
-        format!("dropout {}", self.rate)
+        match self.unit {
+            1 => format!("dropout {}", self.rate),
+            _ => format!("dropout {} of channels", self.rate),
+        }
     }
     fn input(&self) -> Shape {
         self.shape

@@ -2,9 +2,11 @@
 
 use super::layout::BlockSpec;
 use super::noisy::{Gradient, Noisy};
+use crate::error::Result;
 use crate::math::{MatRef, Real, Threads};
 use crate::rng::Key;
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 /// Shape of one row's activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,4 +146,8 @@ pub trait Layer: LayerOps<f32> + LayerOps<f64> + Debug {
     fn output(&self) -> Shape;
     /// The parameters in the order in which they stand in `w`.
     fn blocks(&self) -> Vec<BlockSpec>;
+    /// For a layer that holds others: the same with dropout before each of them that has parameters.
+    fn with_dropout(&self, _rate: f64) -> Result<Option<Arc<dyn Layer>>> {
+        Ok(None)
+    }
 }

@@ -18,6 +18,11 @@ pub(crate) fn hash(key: Key, i: u32) -> u32 {
     scramble(scramble(i ^ a as u32).wrapping_add((a >> 32) as u32) ^ b as u32)
 }
 
+/// What is dropped at this rate: hashes below the threshold.
+pub(crate) fn threshold(rate: f64) -> u32 {
+    (rate * 4_294_967_296.0).round().min(4_294_967_295.0) as u32
+}
+
 /// −1 or 1 for position `i`.
 #[inline(always)]
 pub(crate) fn sign<R: Real>(key: Key, i: u32) -> R {

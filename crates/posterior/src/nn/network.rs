@@ -5,9 +5,11 @@ use super::layer::{Layer, LayerSpace, Pass, Shape};
 use super::layout::{Layout, Role};
 use super::noisy::{Gradient, Weights};
 use crate::Precision;
+use crate::error::Result;
 use crate::math::{MatRef, Real};
 use crate::rng::{Key, fill_normals};
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Buffers for passes over up to a fixed number of rows; sized once, so that a step allocates nothing.
 #[derive(Debug)]
@@ -65,6 +67,9 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
     fn describe(&self) -> Vec<String>;
     /// Numbers per row over all layers' activations: what a pass keeps.
     fn activations(&self) -> usize;
+    /// The same network with dropout on the inputs of every layer that has parameters; the first of these has a rate of
+    /// its own. The parameters and their order stay.
+    fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>>;
 }
 
 /// Layers one after another.
@@ -79,7 +84,7 @@ impl Sequential {
     ///
     /// # Panics
     /// If there is no layer or a shape does not fit: the builder in [`super::NetworkSpec`] has checked.
-    pub fn new(layers: Vec<Box<dyn Layer>>) -> Sequential {
+    pub fn new(layers: Vec<Arc<dyn Layer>>) -> Sequential {
         assert!(!layers.is_empty(), "a network has a layer");
         assert!(layers.windows(2).all(|l| l[0].output().len() == l[1].input().len()), "shapes follow on each other");
         let chain = Chain::new(layers);
@@ -131,6 +136,11 @@ impl AnyNetwork for Sequential {
     }
     fn activations(&self) -> usize {
         self.chain.layers.iter().map(|l| l.output().len()).sum()
+    }
+    fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>> {
+        let first = self.layout.blocks().first().map_or(0, |b| b.layer);
+        let rates = |i| if i == first { input_rate } else { rate };
+        Ok(Arc::new(Sequential::new(self.chain.with_dropout(rates)?)))
     }
 }
 

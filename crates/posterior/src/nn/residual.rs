@@ -11,6 +11,7 @@ use crate::Precision;
 use crate::error::{Error, Result};
 use crate::math::MatRef;
 use crate::math::elementwise::axpy;
+use std::sync::Arc;
 
 /// Layers whose output is added to their input.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Residual {
 
 impl Residual {
     /// Layers in order; the last must give the shape that the first takes.
-    pub fn new(layers: Vec<Box<dyn Layer>>) -> Result<Residual> {
+    pub fn new(layers: Vec<Arc<dyn Layer>>) -> Result<Residual> {
         let (Some(first), Some(last)) = (layers.first(), layers.last()) else {
             return Err(Error::setting("a residual block has no layers", "put at least one layer in it"));
         };
@@ -130,6 +131,11 @@ impl Layer for Residual {
 
     fn output(&self) -> Shape {
         self.shape
+    }
+
+    fn with_dropout(&self, rate: f64) -> Result<Option<Arc<dyn Layer>>> {
+        let inner = self.inner.with_dropout(|_| rate)?;
+        Ok(Some(Arc::new(Residual::new(inner)?)))
     }
 
     /// The inner layers' blocks; their number within this block is appended to the path.

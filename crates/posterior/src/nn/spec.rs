@@ -12,6 +12,7 @@ use super::pool::{AvgPool, MaxPool};
 use super::residual::Residual;
 use crate::error::{Error, Result, suggest};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A layer as written in a configuration file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,22 +139,22 @@ impl NetworkSpec {
         let mut layers = build_layers(&self.layers, input)?;
         let last = layers.last().map_or(input, |l| l.output());
         check_weights(last, outputs)?;
-        layers.push(Box::new(Dense::new(last, outputs, Activation::Identity)));
+        layers.push(Arc::new(Dense::new(last, outputs, Activation::Identity)));
         Ok(Sequential::new(layers))
     }
 }
 
-fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Box<dyn Layer>>> {
-    let mut layers: Vec<Box<dyn Layer>> = Vec::new();
+fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Arc<dyn Layer>>> {
+    let mut layers: Vec<Arc<dyn Layer>> = Vec::new();
     let mut shape = input;
     let mut i = 0;
     while i < specs.len() {
-        let layer: Option<Box<dyn Layer>> = match &specs[i] {
+        let layer: Option<Arc<dyn Layer>> = match &specs[i] {
             LayerSpec::Dense { units, activation } => {
                 check("units", *units, LARGEST)?;
                 check_weights(shape, *units)?;
                 let activation = fused(*activation, specs, &mut i);
-                Some(Box::new(Dense::new(shape, *units, activation)))
+                Some(Arc::new(Dense::new(shape, *units, activation)))
             }
             LayerSpec::Conv { channels, kernel, stride, padding, activation } => {
                 check("channels", *channels, LARGEST)?;
@@ -174,18 +175,18 @@ fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Box<dyn Layer>>
                     _ => None,
                 };
                 let kernel = (*kernel, *kernel);
-                Some(Box::new(Conv::new(shape, *channels, kernel, *stride, *padding, activation, pool)?))
+                Some(Arc::new(Conv::new(shape, *channels, kernel, *stride, *padding, activation, pool)?))
             }
-            LayerSpec::MaxPool { size } => Some(Box::new(MaxPool::new(shape, *size, *size)?)),
-            LayerSpec::AvgPool { size } => Some(Box::new(AvgPool::new(shape, *size, *size)?)),
+            LayerSpec::MaxPool { size } => Some(Arc::new(MaxPool::new(shape, *size, *size)?)),
+            LayerSpec::AvgPool { size } => Some(Arc::new(AvgPool::new(shape, *size, *size)?)),
             // Images are one long row in memory already.
             LayerSpec::Flatten => {
                 shape = Shape::Flat(shape.len());
                 None
             }
-            LayerSpec::Activation { activation } => Some(Box::new(ActivationLayer::new(shape, *activation))),
-            LayerSpec::Dropout { rate } => Some(Box::new(Dropout::new(shape, *rate)?)),
-            LayerSpec::Residual { layers } => Some(Box::new(Residual::new(build_layers(layers, shape)?)?)),
+            LayerSpec::Activation { activation } => Some(Arc::new(ActivationLayer::new(shape, *activation))),
+            LayerSpec::Dropout { rate } => Some(Arc::new(Dropout::new(shape, *rate)?)),
+            LayerSpec::Residual { layers } => Some(Arc::new(Residual::new(build_layers(layers, shape)?)?)),
         };
         if let Some(layer) = layer {
             shape = layer.output();

@@ -72,7 +72,11 @@ impl Posterior for MeanFieldPosterior {
             scale_and_shift(mean, std, w);
         }
     }
+    /// None where a parameter is fixed: q has no density there.
     fn log_density(&self, w: &[f32]) -> Option<f64> {
+        if self.std.contains(&0.0) {
+            return None;
+        }
         let terms = w.iter().zip(&self.mean).zip(&self.std).map(|((w, m), s)| {
             let (w, m, s) = (f64::from(*w), f64::from(*m), f64::from(*s));
             -0.5 * ((w - m) / s).powi(2) - s.ln() - 0.5 * std::f64::consts::TAU.ln()

@@ -1,9 +1,12 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
+mod dropout;
 mod mean_field;
 mod point;
 mod prior;
 
+pub use dropout::DropoutPosterior;
+pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
 pub use mean_field::MeanFieldPosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
@@ -79,8 +82,11 @@ pub type Restore =
     fn(dim: usize, log_evidence: Option<f64>, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
 
 /// Every kind of posterior, and how it comes back from a model file.
-pub const POSTERIORS: &[(&str, Restore)] =
-    &[("point", PointPosterior::restore), ("mean-field", MeanFieldPosterior::restore)];
+pub const POSTERIORS: &[(&str, Restore)] = &[
+    ("point", PointPosterior::restore),
+    ("mean-field", MeanFieldPosterior::restore),
+    ("dropout", DropoutPosterior::restore),
+];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
 pub fn restore(

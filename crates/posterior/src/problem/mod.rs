@@ -84,6 +84,11 @@ impl Problem {
         Ok(Problem { network, likelihood, prior, data, layout })
     }
 
+    /// The same problem with dropout on the inputs of the network's layers.
+    pub fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Problem> {
+        Ok(Problem { network: self.network.with_dropout(input_rate, rate)?, ..self.clone() })
+    }
+
     /// P: how many parameters, the likelihood's included.
     pub fn dim(&self) -> usize {
         self.layout.len()
