@@ -1,6 +1,7 @@
 //! The same seed gives the same bits on 1, 2 and 4 threads, for every method, on networks that are split in different ways.
 
 use posterior::data::{Dataset, Values};
+use posterior::ErrorKind;
 use posterior::inference::{METHODS, Silent};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
@@ -81,7 +82,7 @@ fn fit(case: &Case, method: &str, threads: usize) -> Option<(Vec<Tensor>, Vec<f3
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let fit = match method.fit(&problem, Key::new(7), &mut Silent) {
-            Err(e) if matches!(e.kind(), ErrorKind::Setting) => return None,
+            Err(e) if matches!(e.kind(), ErrorKind::Setting { .. }) => return None,
             fit => fit.unwrap(),
         };
         let tensors = fit.posterior.tensors();
