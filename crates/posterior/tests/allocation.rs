@@ -1,7 +1,7 @@
 //! A training step allocates nothing. `gemm` packs its operands into memory of its own, which is told apart.
 
 use posterior::data::{Dataset, Values};
-use posterior::inference::{MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::inference::{ESTIMATORS, MeanFieldTrainer, PointTrainer, StepPlan};
 use posterior::likelihood::Outcome;
 use posterior::math::matmul::allocation::inside_gemm;
 use posterior::model::{Choice, Recipe};
@@ -81,11 +81,14 @@ fn a_step_allocates_nothing() {
                 let std = vec![0.05; mean.len()];
                 for samples in [1, 3] {
                     let size = if matches!(rows, Rows::All) { problem.data().rows } else { batch.len() };
-                    let mut q = MeanFieldTrainer::new(&problem, &mean, &std, samples, size, Key::new(1));
-                    let n = allocations(|t| {
-                        q.step(rows, plan(t));
-                    });
-                    assert_eq!(n, 0, "mean-field {network} {prior} with {samples} samples");
+                    for (name, estimator) in ESTIMATORS {
+                        let mut q = MeanFieldTrainer::new(&problem, &mean, &std, samples, size, Key::new(1))
+                            .with_estimator(*estimator);
+                        let n = allocations(|t| {
+                            q.step(rows, plan(t));
+                        });
+                        assert_eq!(n, 0, "mean-field {name} {network} {prior} with {samples} samples");
+                    }
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! The same seed gives the same bits on 1, 2 and 4 threads, for every method, on networks that are split in different ways.
 
-use posterior::data::{Dataset, Values};
 use posterior::ErrorKind;
+use posterior::data::{Dataset, Values};
 use posterior::inference::{METHODS, Silent};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};

@@ -11,6 +11,7 @@ use super::mean_field_kernels::{
     Block, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
     update_block,
 };
+use crate::distribution::log_uniform_kl;
 use crate::math::Real;
 use crate::nn::RowNoise;
 use crate::optim::{AdamStep, BLOCKS_PER_TASK, Law, Pull, overlapping};
@@ -64,8 +65,17 @@ impl MeanField {
                 empty.clone()
             })
             .collect();
-        let sums = if draws > 1 { vec![Sums { d_mean: zero, d_std: zero }; blocks.len()] } else { Vec::new() };
-        MeanField { blocks, sums, dim: mean.len(), steps: 0 }
+        let mut family = MeanField { blocks, sums: Vec::new(), dim: mean.len(), steps: 0 };
+        if draws > 1 {
+            family.make_sums();
+        }
+        family
+    }
+
+    /// Makes room for the sums of [`MeanField::accumulate`].
+    pub fn make_sums(&mut self) {
+        let zero = [0.0f32; BLOCK];
+        self.sums.resize(self.blocks.len(), Sums { d_mean: zero, d_std: zero });
     }
 
     /// Draws w and returns Σ over parameters of the part of the KL that is closed: all of it for normal priors, the
@@ -181,6 +191,27 @@ impl MeanField {
             sums.d_mean.fill(0.0);
             sums.d_std.fill(0.0);
         });
+    }
+
+    /// The ELBO's gradient in m and σ from the sums of [`MeanField::accumulate`], which are emptied.
+    pub fn take_gradients(&mut self, pulls: &[Pull], beta: f64, d_mean: &mut [f32], d_std: &mut [f32]) {
+        let beta = beta as f32;
+        let parts = d_mean.chunks_mut(BLOCK).zip(d_std.chunks_mut(BLOCK));
+        for (b, ((state, sums), (d_mean, d_std))) in self.blocks.iter().zip(&mut self.sums).zip(parts).enumerate() {
+            for_pulls(pulls, b, d_mean.len(), |pull, from, to| {
+                for i in from..to {
+                    let (m, s) = (state.mean[i], state.std[i]);
+                    let (on_mean, on_std) = match pull.law {
+                        Law::Normal => (pull.precision * (m - pull.centre), pull.precision * s - 1.0 / s),
+                        Law::LogUniform => log_uniform_kl::slopes::<f32, false>(m, s),
+                    };
+                    d_mean[i] = sums.d_mean[i] - beta * on_mean;
+                    d_std[i] = sums.d_std[i] - beta * on_std;
+                }
+            });
+            sums.d_mean.fill(0.0);
+            sums.d_std.fill(0.0);
+        }
     }
 
     /// The means and standard deviations as they are now.

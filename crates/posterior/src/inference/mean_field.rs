@@ -177,6 +177,17 @@ impl<'p> MeanFieldTrainer<'p> {
         value
     }
 
+    /// The estimate of the ELBO's gradient in m and σ that a step would use.
+    pub fn elbo_gradient(&mut self, rows: Rows<'_>, plan: StepPlan, d_mean: &mut [f32], d_std: &mut [f32]) {
+        self.family.make_sums();
+        for k in 0..self.samples {
+            self.gradient(rows, plan, k as u64);
+            let share = 1.0 / self.samples as f32;
+            self.family.accumulate(&self.gradient, by_row(&self.by_row, self.fixed), share);
+        }
+        self.family.take_gradients(&self.pulls, plan.beta, d_mean, d_std);
+    }
+
     /// Draw `k` of a step: the gradient of the log-likelihood (and of priors that are not normal), left in the buffers;
     /// returns the log-likelihood and the KL.
     fn gradient(&mut self, rows: Rows<'_>, plan: StepPlan, k: u64) -> (f64, f64) {
