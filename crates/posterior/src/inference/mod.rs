@@ -1,14 +1,21 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
+mod bbvi;
+mod ivon;
 mod map;
 mod mean_field;
+mod members;
+mod mixture;
 mod observer;
 mod point;
 mod train;
 mod variational;
 
+pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
+pub use ivon::{IvonInference, IvonTrainer};
 pub use map::{Map, MaximumLikelihood};
 pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
+pub use mixture::MixtureInference;
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
 pub use train::{EpochRecord, FitSummary, StepPlan};
@@ -57,7 +64,7 @@ pub struct MethodEntry {
 }
 
 /// Every method. The program, the documentation and the conformance tests iterate this table.
-pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY];
+pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY, ivon::ENTRY, bbvi::ENTRY, mixture::ENTRY];
 
 impl MethodEntry {
     /// Checks settings and makes the method.

@@ -1,10 +1,12 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
 mod mean_field;
+mod mixture;
 mod point;
 mod prior;
 
 pub use mean_field::MeanFieldPosterior;
+pub use mixture::MixturePosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
 
@@ -79,8 +81,11 @@ pub type Restore =
     fn(dim: usize, log_evidence: Option<f64>, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
 
 /// Every kind of posterior, and how it comes back from a model file.
-pub const POSTERIORS: &[(&str, Restore)] =
-    &[("point", PointPosterior::restore), ("mean-field", MeanFieldPosterior::restore)];
+pub const POSTERIORS: &[(&str, Restore)] = &[
+    ("point", PointPosterior::restore),
+    ("mean-field", MeanFieldPosterior::restore),
+    ("mixture", MixturePosterior::restore),
+];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
 pub fn restore(
