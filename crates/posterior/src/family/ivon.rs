@@ -37,22 +37,14 @@ struct Sums {
     product: [f32; BLOCK],
 }
 
-/// How fast the averages of gradient and curvature follow.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Averaging {
-    /// β₁: what is left of the mean gradient after a step.
-    pub gradient: f64,
-    /// β₂: what is left of the mean curvature after a step.
-    pub curvature: f64,
-}
-
 /// The family's state for P parameters.
 #[derive(Debug, Clone)]
 pub struct Ivon {
     blocks: Vec<Block>,
     sums: Vec<Sums>,
     pulls: Vec<Pull>,
-    averaging: Averaging,
+    /// β₁: what is left of the mean gradient after a step.
+    beta1: f64,
     dim: usize,
     steps: u64,
     /// Of the last draw.
@@ -87,7 +79,7 @@ impl Scalars {
 struct Rates {
     /// 1 − β₁
     gradient: f32,
-    /// 1 − β₂
+    /// ρ
     curvature: f32,
     /// α, and α with the momentum's correction for its start at 0.
     step: f32,
@@ -196,7 +188,7 @@ simd_fn! {
 
 impl Ivon {
     /// Starts at the given means and H the same everywhere; `draws` is how many draws a step averages over, `pulls` is the prior.
-    pub fn new(mean: &[f32], hessian: f32, pulls: Vec<Pull>, draws: usize, averaging: Averaging) -> Ivon {
+    pub fn new(mean: &[f32], hessian: f32, pulls: Vec<Pull>, draws: usize, beta1: f64) -> Ivon {
         let zero = [0.0f32; BLOCK];
         let mut start = Block { mean: zero, hessian: [hessian; BLOCK], momentum: zero };
         let blocks: Vec<Block> = mean
@@ -207,7 +199,7 @@ impl Ivon {
             })
             .collect();
         let sums = if draws > 1 { vec![Sums { gradient: zero, product: zero }; blocks.len()] } else { Vec::new() };
-        Ivon { blocks, sums, pulls, averaging, dim: mean.len(), steps: 0, beta: 1.0 }
+        Ivon { blocks, sums, pulls, beta1, dim: mean.len(), steps: 0, beta: 1.0 }
     }
 
     /// Draws w; `beta` is the weight of the KL from here on.
@@ -231,9 +223,9 @@ impl Ivon {
         });
     }
 
-    /// Takes the step of the last draw: w as drawn, and its gradient.
-    pub fn update(&mut self, w: &[f32], gradient: &[f32], rate: f64) {
-        let (rates, beta, pulls) = (self.next_rates(rate), self.beta, &self.pulls);
+    /// Takes the step of the last draw, w, with its gradient; `rate` is α, `curvature_rate` is ρ.
+    pub fn update(&mut self, w: &[f32], gradient: &[f32], rate: f64, curvature_rate: f64) {
+        let (rates, beta, pulls) = (self.next_rates(rate, curvature_rate), self.beta, &self.pulls);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(w.par_chunks(BLOCK)).zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, ((state, w), g))| {
             for_pulls(pulls, beta, b, g.len(), |_, scalars, from, to| {
@@ -245,8 +237,8 @@ impl Ivon {
     }
 
     /// Takes the step of the draws summed by [`Ivon::accumulate`], and empties the sums.
-    pub fn update_accumulated(&mut self, rate: f64) {
-        let (rates, beta, pulls, dim) = (self.next_rates(rate), self.beta, &self.pulls, self.dim);
+    pub fn update_accumulated(&mut self, rate: f64, curvature_rate: f64) {
+        let (rates, beta, pulls, dim) = (self.next_rates(rate, curvature_rate), self.beta, &self.pulls, self.dim);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(self.sums.par_iter_mut()).enumerate().for_each(|(b, (state, sums))| {
             for_pulls(pulls, beta, b, (dim - b * BLOCK).min(BLOCK), |_, scalars, from, to| {
@@ -260,13 +252,12 @@ impl Ivon {
         });
     }
 
-    fn next_rates(&mut self, rate: f64) -> Rates {
+    fn next_rates(&mut self, rate: f64, curvature_rate: f64) -> Rates {
         self.steps += 1;
-        let Averaging { gradient, curvature } = self.averaging;
-        let started = 1.0 - gradient.powi(i32::try_from(self.steps).unwrap_or(i32::MAX));
+        let started = 1.0 - self.beta1.powi(i32::try_from(self.steps).unwrap_or(i32::MAX));
         Rates {
-            gradient: (1.0 - gradient) as f32,
-            curvature: (1.0 - curvature) as f32,
+            gradient: (1.0 - self.beta1) as f32,
+            curvature: curvature_rate as f32,
             step: rate as f32,
             corrected_step: (rate / started) as f32,
         }

@@ -3,8 +3,9 @@
 //! The same q and the same bound as `mean-field`, E_q[log p(D | w)] − β·KL[q ‖ p], ascended along its natural gradient: the
 //! gradient at a draw moves the mean by a part of a Newton step, and gradient times (w − m)/σ² is an unbiased estimate of
 //! the curvature, which is σ. Equations in [`crate::family::Ivon`]. Shen et al., Variational Learning is Effective for
-//! Large Deep Networks, ICML 2024. Bias: with a constant β₂ the curvature fluctuates around its optimum, ln σ² with variance about
-//! ½(1 − β₂)·Var[Ĥ]/H²; it vanishes as β₂ → 1.
+//! Large Deep Networks, ICML 2024. The paper's β₂ is constant, and σ then fluctuates around its optimum, ln σ² with variance
+//! about ½(1 − β₂)·Var[Ĥ]/H², which is large where batches are small parts of the data. Here 1 − β₂ falls with the learning rate: mean and
+//! precision are one natural-gradient step with one step size, and both come to rest.
 //! Cost per step: K passes of the network and two fused passes over 3P numbers. The KL, which no step needs, is computed once
 //! an epoch.
 
@@ -13,7 +14,7 @@ use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
 use super::variational::{BETA, INITIAL_MEAN, KL_WARMUP, SAMPLES, elbo, initial_mean, tempering};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
-use crate::family::{Averaging, Ivon};
+use crate::family::Ivon;
 use crate::nn::Mode;
 use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
 use crate::posterior::MeanFieldPosterior;
@@ -31,7 +32,7 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         BATCH_SIZE,
         Setting {
             help: "part of a Newton step that the means take, at its highest",
-            default: Default::Float(0.05),
+            default: Default::Float(0.1),
             ..LEARNING_RATE
         },
         SCHEDULE,
@@ -50,7 +51,7 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         Setting {
             name: "hessian_init",
             help: "first curvature of −log p(y | x, w) in every weight, per row; the first σ is 1/√(rows · this + prior precision)",
-            default: Default::Float(0.1),
+            default: Default::Float(1.0),
             allowed: Allowed::Above(0.0, 1e6),
         },
         Setting {
@@ -61,8 +62,8 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         },
         Setting {
             name: "beta2",
-            help: "what is left of the mean curvature after a step; nearer to 1 is less noise in σ and more steps to find it",
-            default: Default::Float(0.999),
+            help: "what is left of the mean curvature after a step at the highest learning rate; 1 minus it falls as that does",
+            default: Default::Float(0.99),
             allowed: Allowed::Float(0.0, 0.999_999),
         },
     ],
@@ -73,6 +74,19 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
 #[derive(Debug)]
 pub struct IvonInference {
     settings: Settings,
+}
+
+/// Where the optimiser starts and how fast it follows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IvonOptions {
+    /// First curvature, per row.
+    pub hessian_init: f64,
+    /// What is left of the mean gradient after a step.
+    pub beta1: f64,
+    /// What is left of the mean curvature after a step at the highest learning rate.
+    pub beta2: f64,
+    /// The highest learning rate: as a step's is a part of it, so is its 1 − β₂.
+    pub learning_rate: f64,
 }
 
 /// The state of a fit.
@@ -86,32 +100,33 @@ pub struct IvonTrainer<'p> {
     /// −log p(w) of those blocks: sum over steps, and how many, since the last record.
     other_penalty: (f64, u64),
     samples: usize,
+    options: IvonOptions,
     kept: Option<Ivon>,
     weights: Key,
     masks: Key,
 }
 
 impl<'p> IvonTrainer<'p> {
-    /// Starts at the given means, with a curvature of `hessian_init` per row. A step draws `samples` weights and has at most
+    /// Starts at the given means, with the same curvature everywhere. A step draws `samples` weights and has at most
     /// `batch_size` rows.
     pub fn new(
         problem: &'p Problem,
         mean: &[f32],
-        hessian_init: f64,
-        averaging: Averaging,
+        options: IvonOptions,
         samples: usize,
         batch_size: usize,
         key: Key,
     ) -> Self {
-        let hessian = (hessian_init * problem.data().rows as f64) as f32;
+        let hessian = (options.hessian_init * problem.data().rows as f64) as f32;
         IvonTrainer {
             density: problem.density(batch_size),
-            family: Ivon::new(mean, hessian, problem.pulls(), samples, averaging),
+            family: Ivon::new(mean, hessian, problem.pulls(), samples, options.beta1),
             w: vec![0.0; mean.len()],
             gradient: vec![0.0; mean.len()],
             other_prior: problem.prior().without_normal(),
             other_penalty: (0.0, 0),
             samples,
+            options,
             kept: None,
             weights: key.purpose(Purpose::Weights),
             masks: key.purpose(Purpose::Mask),
@@ -133,10 +148,11 @@ impl<'p> IvonTrainer<'p> {
                 self.family.accumulate(&self.w, &self.gradient, share as f32);
             }
         }
+        let curvature_rate = (1.0 - self.options.beta2) * plan.rate / self.options.learning_rate;
         if self.samples > 1 {
-            self.family.update_accumulated(plan.rate);
+            self.family.update_accumulated(plan.rate, curvature_rate);
         } else {
-            self.family.update(&self.w, &self.gradient, plan.rate);
+            self.family.update(&self.w, &self.gradient, plan.rate, curvature_rate);
         }
         self.other_penalty.0 += other_penalty;
         self.other_penalty.1 += 1;
@@ -189,10 +205,13 @@ impl Method for IvonInference {
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let mean = initial_mean(problem, s, key, observer)?;
-        let averaging = Averaging { gradient: s.float("beta1"), curvature: s.float("beta2") };
-        let (samples, batch_size) = (s.count("samples"), s.count("batch_size"));
-        let mut trainer =
-            IvonTrainer::new(problem, &mean, s.float("hessian_init"), averaging, samples, batch_size, key);
+        let options = IvonOptions {
+            hessian_init: s.float("hessian_init"),
+            beta1: s.float("beta1"),
+            beta2: s.float("beta2"),
+            learning_rate: s.float("learning_rate"),
+        };
+        let mut trainer = IvonTrainer::new(problem, &mean, options, s.count("samples"), s.count("batch_size"), key);
         let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo(problem, &summary))), summary })

@@ -12,7 +12,7 @@ mod train;
 mod variational;
 
 pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
-pub use ivon::{IvonInference, IvonTrainer};
+pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use map::{Map, MaximumLikelihood};
 pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
 pub use mixture::MixtureInference;
