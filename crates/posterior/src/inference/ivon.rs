@@ -32,7 +32,7 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         BATCH_SIZE,
         Setting {
             help: "part of a Newton step that the means take, at its highest",
-            default: Default::Float(0.1),
+            default: Default::Float(0.05),
             ..LEARNING_RATE
         },
         SCHEDULE,
