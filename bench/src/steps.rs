@@ -2,7 +2,7 @@
 
 use crate::timing::measure;
 use posterior::data::{Dataset, Values};
-use posterior::inference::{MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::inference::{IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, Mode, NetworkSpec, Shape};
@@ -53,6 +53,18 @@ fn plain_and_bayes(who: &str, names: [&str; 2], problem: &Problem) {
     });
 }
 
+/// A step of variational online Newton, full batch.
+fn natural_gradient(who: &str, name: &str, problem: &Problem) {
+    let options = IvonOptions { hessian_init: 1.0, beta1: 0.9, beta2: 0.99, learning_rate: 1e-3 };
+    let mean = problem.initial(Key::new(4));
+    let mut ivon = IvonTrainer::new(problem, &mean, options, 1, problem.data().rows, Key::new(3));
+    let mut step = 0;
+    measure(who, name, || {
+        black_box(ivon.step(Rows::All, StepPlan { step, rate: 1e-3, beta: 1.0 }));
+        step += 1;
+    });
+}
+
 pub fn run(threads: usize) {
     let who = &format!("posterior-{threads}t");
     for rows in [32, 128] {
@@ -61,6 +73,7 @@ pub fn run(threads: usize) {
     }
     let digits = problem("400,400", Activation::Relu, Shape::Flat(784), 128, 10, 1.0);
     plain_and_bayes(who, ["W2a", "W2b"], &digits);
+    natural_gradient(who, "W2_ivon", &digits);
     let image = Shape::Image { channels: 1, height: 28, width: 28 };
     plain_and_bayes(who, ["W3a", "W3b"], &problem("lenet-5", Activation::Relu, image, 128, 10, 1.0));
 

@@ -1,7 +1,10 @@
 //! A training step allocates nothing. `gemm` packs its operands into memory of its own, which is told apart.
 
 use posterior::data::{Dataset, Values};
-use posterior::inference::{ESTIMATORS, MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::family::ScoreFunction;
+use posterior::inference::{
+    BlackBoxTrainer, ESTIMATORS, IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan,
+};
 use posterior::likelihood::Outcome;
 use posterior::math::matmul::allocation::inside_gemm;
 use posterior::model::{Choice, Recipe};
@@ -89,6 +92,18 @@ fn a_step_allocates_nothing() {
                         });
                         assert_eq!(n, 0, "mean-field {name} {network} {prior} with {samples} samples");
                     }
+                    let options = IvonOptions { hessian_init: 1.0, beta1: 0.9, beta2: 0.99, learning_rate: 1e-3 };
+                    let mut q = IvonTrainer::new(&problem, &mean, options, samples, size, Key::new(1));
+                    let n = allocations(|t| {
+                        q.step(rows, plan(t));
+                    });
+                    assert_eq!(n, 0, "ivon {network} {prior} with {samples} samples");
+                    let estimator = ScoreFunction { control_variate: true };
+                    let mut q = BlackBoxTrainer::new(&problem, &mean, &std, estimator, samples, size, Key::new(1));
+                    let n = allocations(|t| {
+                        q.step(rows, plan(t));
+                    });
+                    assert_eq!(n, 0, "bbvi {network} {prior} with {samples} samples");
                 }
             });
         }

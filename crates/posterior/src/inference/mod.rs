@@ -1,19 +1,26 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
+mod bbvi;
 mod gaussian_dropout;
+mod ivon;
 mod map;
 mod mc_dropout;
 mod mean_field;
+mod members;
+mod mixture;
 mod observer;
 mod point;
 mod sparse_dropout;
 mod train;
 mod variational;
 
+pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
+pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
+pub use mixture::MixtureInference;
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
 pub use sparse_dropout::SparseDropout;
@@ -67,6 +74,9 @@ pub const METHODS: &[MethodEntry] = &[
     map::ML,
     map::MAP,
     mean_field::ENTRY,
+    ivon::ENTRY,
+    bbvi::ENTRY,
+    mixture::ENTRY,
     mc_dropout::ENTRY,
     gaussian_dropout::GAUSSIAN,
     gaussian_dropout::VARIATIONAL,

@@ -2,12 +2,14 @@
 
 mod dropout;
 mod mean_field;
+mod mixture;
 mod point;
 mod prior;
 
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
 pub use mean_field::MeanFieldPosterior;
+pub use mixture::MixturePosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
 
@@ -86,6 +88,7 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("point", PointPosterior::restore),
     ("mean-field", MeanFieldPosterior::restore),
     ("dropout", DropoutPosterior::restore),
+    ("mixture", MixturePosterior::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.

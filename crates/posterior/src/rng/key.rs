@@ -24,6 +24,8 @@ pub enum Purpose {
     Chain = 10,
     /// Monte Carlo estimates that are reported only.
     Estimate = 11,
+    /// Members of a mixture or an ensemble.
+    Member = 12,
 }
 
 /// A key: where in the tree of random streams we are. Copy it, derive from it; it has no state.

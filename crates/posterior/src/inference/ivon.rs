@@ -1,0 +1,219 @@
+//! Variational inference at the cost of Adam: improved variational online Newton (METHODS V12).
+//!
+//! The same q and the same bound as `mean-field`, E_q[log p(D | w)] − β·KL[q ‖ p], ascended along its natural gradient: the
+//! gradient at a draw moves the mean by a part of a Newton step, and gradient times (w − m)/σ² is an unbiased estimate of
+//! the curvature, which is σ. Equations in [`crate::family::Ivon`]. Shen et al., Variational Learning is Effective for
+//! Large Deep Networks, ICML 2024. The paper's β₂ is constant, and σ then fluctuates around its optimum, ln σ² with variance
+//! about ½(1 − β₂)·Var[Ĥ]/H², which is large where batches are small parts of the data. Here 1 − β₂ falls with the learning rate: mean and
+//! precision are one natural-gradient step with one step size, and both come to rest.
+//! Cost per step: K passes of the network and two fused passes over 3P numbers. The KL, which no step needs, is computed once
+//! an epoch.
+
+use super::observer::Observer;
+use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
+use super::variational::{BETA, INITIAL_MEAN, KL_WARMUP, SAMPLES, elbo, initial_mean, tempering};
+use super::{Fit, Method, MethodEntry};
+use crate::error::Result;
+use crate::family::Ivon;
+use crate::nn::Mode;
+use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::posterior::MeanFieldPosterior;
+use crate::prior::Prior;
+use crate::problem::{Density, Problem, Rows};
+use crate::rng::{Key, Purpose};
+use crate::settings::{Allowed, Default, Setting, Settings};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "ivon",
+    summary: "mean-field variational inference by natural gradients (variational online Newton), at the cost of Adam",
+    gives: "a diagonal Gaussian",
+    settings: &[
+        EPOCHS,
+        BATCH_SIZE,
+        Setting {
+            help: "part of a Newton step that the means take, at its highest",
+            default: Default::Float(0.05),
+            ..LEARNING_RATE
+        },
+        SCHEDULE,
+        WARMUP,
+        PATIENCE,
+        SAMPLES,
+        // At 0 there is no σ to estimate the curvature with.
+        Setting { allowed: Allowed::Above(0.0, 1e6), ..BETA },
+        Setting { default: Default::Float(0.0), ..KL_WARMUP },
+        // A MAP fit by Adam would need a learning rate of its own.
+        Setting {
+            help: "means start as a fresh network's weights, or at 0",
+            allowed: Allowed::OneOf(&["random", "zero"]),
+            ..INITIAL_MEAN
+        },
+        Setting {
+            name: "hessian_init",
+            help: "first curvature of −log p(y | x, w) in every weight, per row; the first σ is 1/√(rows · this + prior precision)",
+            default: Default::Float(1.0),
+            allowed: Allowed::Above(0.0, 1e6),
+        },
+        Setting {
+            name: "beta1",
+            help: "what is left of the mean gradient after a step",
+            default: Default::Float(0.9),
+            allowed: Allowed::Float(0.0, 0.9999),
+        },
+        Setting {
+            name: "beta2",
+            help: "what is left of the mean curvature after a step at the highest learning rate; 1 minus it falls as that does",
+            default: Default::Float(0.99),
+            allowed: Allowed::Float(0.0, 0.999_999),
+        },
+    ],
+    build: |settings| Box::new(IvonInference { settings }),
+};
+
+/// The method with its settings.
+#[derive(Debug)]
+pub struct IvonInference {
+    settings: Settings,
+}
+
+/// Where the optimiser starts and how fast it follows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IvonOptions {
+    /// First curvature, per row.
+    pub hessian_init: f64,
+    /// What is left of the mean gradient after a step.
+    pub beta1: f64,
+    /// What is left of the mean curvature after a step at the highest learning rate.
+    pub beta2: f64,
+    /// The highest learning rate: as a step's is a part of it, so is its 1 − β₂.
+    pub learning_rate: f64,
+}
+
+/// The state of a fit.
+pub struct IvonTrainer<'p> {
+    density: Density<'p, f32>,
+    family: Ivon,
+    w: Vec<f32>,
+    gradient: Vec<f32>,
+    /// For the blocks whose prior is not normal.
+    other_prior: Option<Prior>,
+    /// −log p(w) of those blocks: sum over steps, and how many, since the last record.
+    other_penalty: (f64, u64),
+    samples: usize,
+    options: IvonOptions,
+    kept: Option<Ivon>,
+    weights: Key,
+    masks: Key,
+}
+
+impl<'p> IvonTrainer<'p> {
+    /// Starts at the given means, with the same curvature everywhere. A step draws `samples` weights and has at most
+    /// `batch_size` rows.
+    pub fn new(
+        problem: &'p Problem,
+        mean: &[f32],
+        options: IvonOptions,
+        samples: usize,
+        batch_size: usize,
+        key: Key,
+    ) -> Self {
+        let hessian = (options.hessian_init * problem.data().rows as f64) as f32;
+        IvonTrainer {
+            density: problem.density(batch_size),
+            family: Ivon::new(mean, hessian, problem.pulls(), samples, options.beta1),
+            w: vec![0.0; mean.len()],
+            gradient: vec![0.0; mean.len()],
+            other_prior: problem.prior().without_normal(),
+            other_penalty: (0.0, 0),
+            samples,
+            options,
+            kept: None,
+            weights: key.purpose(Purpose::Weights),
+            masks: key.purpose(Purpose::Mask),
+        }
+    }
+
+    /// One step; returns the estimate of E_q[log p(D | w)] before it. Allocates nothing.
+    pub fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
+        let (mut value, mut other_penalty) = (0.0, 0.0);
+        let share = 1.0 / self.samples as f64;
+        for k in 0..self.samples {
+            self.family.draw(self.weights.step(plan.step).derive(k as u64), plan.beta, &mut self.w);
+            let mode = Mode::Train(self.masks.step(plan.step).derive(k as u64));
+            value += share * self.density.log_likelihood(&self.w, rows, mode, Some(&mut self.gradient));
+            if let Some(prior) = &self.other_prior {
+                other_penalty -= share * prior.log_density(&self.w, plan.beta, Some(&mut self.gradient));
+            }
+            if self.samples > 1 {
+                self.family.accumulate(&self.w, &self.gradient, share as f32);
+            }
+        }
+        let curvature_rate = (1.0 - self.options.beta2) * plan.rate / self.options.learning_rate;
+        if self.samples > 1 {
+            self.family.update_accumulated(plan.rate, curvature_rate);
+        } else {
+            self.family.update(&self.w, &self.gradient, plan.rate, curvature_rate);
+        }
+        self.other_penalty.0 += other_penalty;
+        self.other_penalty.1 += 1;
+        value
+    }
+
+    /// Means and standard deviations of q.
+    pub fn moments(&self) -> (Vec<f32>, Vec<f32>) {
+        self.family.moments()
+    }
+}
+
+impl Stepper for IvonTrainer<'_> {
+    fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
+        IvonTrainer::step(self, rows, plan)
+    }
+    fn penalty(&mut self) -> f64 {
+        let (sum, steps) = std::mem::take(&mut self.other_penalty);
+        self.family.kl() + sum / steps.max(1) as f64
+    }
+    fn penalty_name(&self) -> &'static str {
+        "KL"
+    }
+    fn keep(&mut self) {
+        match &mut self.kept {
+            Some(kept) => kept.clone_from(&self.family),
+            none => *none = Some(self.family.clone()),
+        }
+    }
+    fn restore(&mut self) {
+        if let Some(kept) = &self.kept {
+            self.family.clone_from(kept);
+        }
+    }
+    fn is_finite(&self) -> bool {
+        let (mean, std) = self.family.moments();
+        mean.iter().chain(&std).all(|v| v.is_finite())
+    }
+}
+
+impl Method for IvonInference {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let s = &self.settings;
+        let mean = initial_mean(problem, s, key, observer)?;
+        let options = IvonOptions {
+            hessian_init: s.float("hessian_init"),
+            beta1: s.float("beta1"),
+            beta2: s.float("beta2"),
+            learning_rate: s.float("learning_rate"),
+        };
+        let mut trainer = IvonTrainer::new(problem, &mean, options, s.count("samples"), s.count("batch_size"), key);
+        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let (mean, std) = trainer.moments();
+        Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo(problem, &summary))), summary })
+    }
+}

@@ -1,0 +1,163 @@
+//! Several independent fits of one problem side by side: what mixtures and ensembles share.
+//!
+//! Member k is keyed by (key, member, k) alone, so that neither threads nor the number of members change it. As many run at a
+//! time as there are threads: more would only hold memory, and their own parallel parts would nest without bound.
+
+use super::observer::{Flow, Observer, Progress};
+use super::train::{EpochRecord, FitSummary};
+use super::{Fit, Method};
+use crate::error::{ErrorKind, Result};
+use crate::problem::Problem;
+use crate::rng::{Key, Purpose};
+use crate::settings::{Allowed, Default, Setting};
+use rayon::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+pub(super) const MEMBERS: Setting =
+    Setting { name: "members", help: "S: independent fits", default: Default::Int(5), allowed: Allowed::Int(1, 1000) };
+
+/// Fits `count` members with the same method; in order, with a summary of them all.
+pub(super) fn fit_members(
+    method: &dyn Method,
+    count: usize,
+    problem: &Problem,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Fit>, FitSummary)> {
+    let started = Instant::now();
+    let audience = Audience::new(observer, count);
+    let mut fits = Vec::with_capacity(count);
+    let members: Vec<usize> = (0..count).collect();
+    for wave in members.chunks(rayon::current_num_threads().max(1)) {
+        let done: Vec<Result<Fit>> = wave
+            .par_iter()
+            .map(|&k| {
+                let mut seat = Seat { audience: &audience, member: k };
+                let fit = method.fit(problem, key.purpose(Purpose::Member).derive(k as u64), &mut seat);
+                audience.lock().end(k, fit.is_err());
+                fit
+            })
+            .collect();
+        // A member that failed stops the others: its error is the one to tell.
+        let (failed, done): (Vec<_>, Vec<_>) = done.into_iter().partition(Result::is_err);
+        let mut errors: Vec<_> = failed.into_iter().filter_map(Result::err).collect();
+        if !errors.is_empty() {
+            let cause = errors.iter().position(|e| !matches!(e.kind(), ErrorKind::Interrupted)).unwrap_or(0);
+            return Err(errors.swap_remove(cause));
+        }
+        fits.extend(done.into_iter().filter_map(Result::ok));
+    }
+    let summaries: Vec<&FitSummary> = fits.iter().map(|f| &f.summary).collect();
+    let summary = FitSummary { seconds: started.elapsed().as_secs_f64(), ..average(&summaries) };
+    Ok((fits, summary))
+}
+
+/// One summary of several: steps of all together, records averaged.
+fn average(members: &[&FitSummary]) -> FitSummary {
+    let traces: Vec<&[EpochRecord]> = members.iter().map(|s| &s.trace[..]).collect();
+    let mean = |records: &[&EpochRecord]| {
+        let of = |f: fn(&EpochRecord) -> f64| records.iter().map(|r| f(r)).sum::<f64>() / records.len() as f64;
+        EpochRecord {
+            epoch: records.iter().map(|r| r.epoch).max().unwrap_or(0),
+            objective: of(|r| r.objective),
+            nll: of(|r| r.nll),
+            penalty: of(|r| r.penalty),
+            beta: of(|r| r.beta),
+        }
+    };
+    // Where patience ran out at different epochs: those that all have, then the ends, which are what is returned.
+    let ends: Vec<&EpochRecord> = traces.iter().filter_map(|t| t.last()).collect();
+    let first_end = ends.iter().map(|e| e.epoch).min().unwrap_or(0);
+    let shared = traces.first().into_iter().flat_map(|t| t.iter()).filter(|r| r.epoch < first_end);
+    let mut trace: Vec<EpochRecord> = shared
+        .filter_map(|r| {
+            let at = |t: &&[EpochRecord]| t.binary_search_by_key(&r.epoch, |r| r.epoch).ok();
+            let same: Option<Vec<&EpochRecord>> = traces.iter().map(|t| at(t).map(|i| &t[i])).collect();
+            same.map(|records| mean(&records))
+        })
+        .collect();
+    if !ends.is_empty() {
+        trace.push(mean(&ends));
+    }
+    FitSummary {
+        steps: members.iter().map(|s| s.steps).sum(),
+        seconds: members.iter().map(|s| s.seconds).sum(),
+        stopped_early: members.iter().any(|s| s.stopped_early),
+        penalty_name: members.first().map(|s| s.penalty_name.clone()).unwrap_or_default(),
+        epochs: members.iter().map(|s| s.epochs).max().unwrap_or(0),
+        trace,
+    }
+}
+
+/// The one observer, shared by the members.
+struct Audience<'o>(Mutex<Shared<'o>>);
+
+struct Shared<'o> {
+    observer: &'o mut dyn Observer,
+    /// The last word of each member that has begun.
+    last: Vec<Option<Progress>>,
+    warned: Vec<String>,
+    stop: bool,
+}
+
+impl<'o> Audience<'o> {
+    fn new(observer: &'o mut dyn Observer, members: usize) -> Self {
+        Audience(Mutex::new(Shared { observer, last: vec![None; members], warned: Vec::new(), stop: false }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared<'o>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared<'_> {
+    /// Steps and epochs of all members together; the mean of the objectives there are.
+    fn together(&self, example: &Progress) -> Progress {
+        let members = self.last.len();
+        let begun = || self.last.iter().flatten();
+        let objectives: Vec<f64> = begun().map(|p| p.objective).filter(|o| !o.is_nan()).collect();
+        Progress {
+            step: begun().map(|p| p.step).sum(),
+            steps: example.steps * members as u64,
+            epoch: begun().map(|p| p.epoch).sum(),
+            epochs: example.epochs * members,
+            objective: objectives.iter().sum::<f64>() / objectives.len() as f64,
+        }
+    }
+
+    /// A member is through, maybe before its last step.
+    fn end(&mut self, member: usize, failed: bool) {
+        self.stop |= failed;
+        if let Some(last) = &mut self.last[member] {
+            (last.step, last.epoch) = (last.steps, last.epochs);
+        }
+    }
+}
+
+/// A member's view of the observer.
+struct Seat<'a, 'o> {
+    audience: &'a Audience<'o>,
+    member: usize,
+}
+
+impl Observer for Seat<'_, '_> {
+    fn progress(&mut self, progress: &Progress) -> Flow {
+        let mut shared = self.audience.lock();
+        shared.last[self.member] = Some(*progress);
+        if !shared.stop {
+            let together = shared.together(progress);
+            shared.stop = shared.observer.progress(&together) == Flow::Stop;
+        }
+        if shared.stop { Flow::Stop } else { Flow::Continue }
+    }
+
+    /// What several members say is told once.
+    fn warn(&mut self, message: &str) {
+        let mut shared = self.audience.lock();
+        if !shared.warned.iter().any(|w| w == message) {
+            shared.warned.push(message.to_owned());
+            shared.observer.warn(message);
+        }
+    }
+}
