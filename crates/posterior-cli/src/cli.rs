@@ -21,6 +21,8 @@ pub enum Command {
     Predict(Predict),
     /// Scores a model on rows whose outcome is known
     Evaluate(Evaluate),
+    /// Measures how noisy each estimator of the variational gradient is on a data file
+    Gradients(Gradients),
     /// Draws functions from the prior, before any data
     Prior(Prior),
     /// Lists inference methods, likelihoods and priors, or the settings of one
@@ -176,6 +178,21 @@ pub struct Evaluate {
 }
 
 #[derive(Debug, Args)]
+pub struct Gradients {
+    #[command(flatten)]
+    pub data: Data,
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub recipe: Recipe,
+    /// Estimates of the gradient, over which the variance is taken
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    pub repeats: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
 pub struct Prior {
     /// Draw at the inputs of this data file, in its target's units [default: one input from -3 to 3]
     #[arg(value_name = "DATA")]
@@ -219,6 +236,7 @@ impl Command {
             Command::Fit(a) => &a.common,
             Command::Predict(a) => &a.common,
             Command::Evaluate(a) => &a.common,
+            Command::Gradients(a) => &a.common,
             Command::Prior(a) => &a.common,
             Command::Methods(a) => &a.common,
             Command::Inspect(a) => &a.common,

@@ -106,7 +106,9 @@ pub fn count(n: usize, what: &str) -> String {
 
 /// Seconds as people say them.
 pub fn seconds(s: f64) -> String {
-    if s < 1.0 {
+    if s < 1e-3 {
+        format!("{:.0} µs", s * 1e6)
+    } else if s < 1.0 {
         format!("{:.0} ms", s * 1e3)
     } else if s < 120.0 {
         format!("{s:.1} s")

@@ -3,6 +3,7 @@
 mod demo;
 mod evaluate;
 mod fit;
+mod gradients;
 mod inspect;
 mod methods;
 mod predict;
@@ -21,6 +22,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Fit(args) => fit::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Evaluate(args) => evaluate::run(args),
+        Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),

@@ -2,6 +2,7 @@
 
 mod bbvi;
 mod gaussian_dropout;
+mod gradient_variance;
 mod ivon;
 mod map;
 mod mc_dropout;
@@ -16,6 +17,7 @@ mod variational;
 
 pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
+pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
