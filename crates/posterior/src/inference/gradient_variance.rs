@@ -36,7 +36,7 @@ pub struct GradientVariance {
 /// The estimators, noisiest first by theory: what a draw costs, and how it is made.
 const ESTIMATES: [(&str, usize, Kind); 5] = [
     ("score-function", 1, Kind::Score { control_variate: false }),
-    ("score-function with control variate", 1, Kind::Score { control_variate: true }),
+    ("score-function-control-variate", 1, Kind::Score { control_variate: true }),
     ("direct", 3, Kind::Path(Estimator::Direct)),
     ("flipout", 6, Kind::Path(Estimator::ByRow(RowNoise::Flipout))),
     ("local", 6, Kind::Path(Estimator::ByRow(RowNoise::Local))),
