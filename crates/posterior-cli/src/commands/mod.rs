@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod compress;
 mod demo;
 mod evaluate;
 mod fit;
@@ -24,6 +25,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Prior(args) => prior::run(args),
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Compress(args) => compress::run(args),
     }
 }
 

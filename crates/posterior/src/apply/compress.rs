@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::nn::{Layout, Role};
+use crate::nn::{Block, Layout, Role};
 use crate::posterior::SparsePosterior;
 use crate::problem::full_layout;
 use std::sync::Arc;
@@ -30,19 +30,26 @@ pub enum Memory {
     Mean,
 }
 
-/// What became of one block of weights.
+/// What became of one block of parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerReport {
     /// The block's name, e.g. `0.weight`.
     pub name: String,
-    /// How many weights there were.
+    /// How many there were.
     pub parameters: usize,
     /// How many are left.
     pub kept: usize,
 }
 
 impl LayerReport {
-    /// The share of weights that were pruned.
+    /// Of a block, given the increasing positions of all that is kept.
+    pub fn new(block: &Block, kept: &[u32]) -> LayerReport {
+        let before = |end: usize| kept.partition_point(|i| (*i as usize) < end);
+        let kept = before(block.range.end) - before(block.range.start);
+        LayerReport { name: block.name.clone(), parameters: block.range.len(), kept }
+    }
+
+    /// The share that was pruned.
     pub fn sparsity(&self) -> f64 {
         1.0 - self.kept as f64 / self.parameters.max(1) as f64
     }
@@ -56,9 +63,9 @@ impl LayerReport {
 /// A compressed model, and what became of its weights.
 #[derive(Debug, Clone)]
 pub struct Pruned {
-    /// The model with a sparse posterior; all else is as it was. Its evidence is not known any more.
+    /// The model with a sparse posterior. Its evidence is not known any more, and of the trace of its fit the end is left.
     pub model: Model,
-    /// Block by block, in the order of w.
+    /// The blocks of weights, in the order of w.
     pub layers: Vec<LayerReport>,
 }
 
@@ -93,23 +100,15 @@ pub fn prune(model: &Model, rule: Rule, memory: Memory) -> Result<Pruned> {
     };
     let layout = full_layout(&*model.network, &*model.likelihood);
     let kept = select(&layout, mean, std, rule)?;
-    let layers = kept_by_block(&layout, &kept);
+    let weights = layout.blocks().iter().filter(|b| b.role == Role::Weight);
+    let layers = weights.map(|b| LayerReport::new(b, &kept)).collect();
     let std = (memory == Memory::MeanAndStd).then_some(std);
     let posterior = Arc::new(SparsePosterior::new(mean, std, kept));
-    Ok(Pruned { model: Model { posterior, ..model.clone() }, layers })
-}
-
-/// How many of the increasing positions `kept` stand in each block of weights.
-pub fn kept_by_block(layout: &Layout, kept: &[u32]) -> Vec<LayerReport> {
-    let before = |end: usize| kept.partition_point(|i| (*i as usize) < end);
-    let weights = layout.blocks().iter().filter(|b| b.role == Role::Weight);
-    weights
-        .map(|b| LayerReport {
-            name: b.name.clone(),
-            parameters: b.range.len(),
-            kept: before(b.range.end) - before(b.range.start),
-        })
-        .collect()
+    let mut model = Model { posterior, ..model.clone() };
+    // The course of a long fit would take more room in a small file than its weights: how it ended is enough.
+    let before_last = model.summary.trace.len().saturating_sub(1);
+    model.summary.trace.drain(..before_last);
+    Ok(Pruned { model, layers })
 }
 
 /// The positions that stay, increasing: all that are no weights, and the weights that the rule spares.
@@ -203,7 +202,8 @@ mod tests {
             let mut expected: Vec<u32> = ranked[..count].iter().copied().chain(300..310).chain([360]).collect();
             expected.sort();
             assert_eq!(kept, expected, "{fraction}");
-            let layers = kept_by_block(&layout, &kept);
+            let weights = layout.blocks().iter().filter(|b| b.role == Role::Weight);
+    let layers = weights.map(|b| LayerReport::new(b, &kept)).collect();
             let (parameters, left): (Vec<_>, Vec<_>) = layers.iter().map(|l| (l.parameters, l.kept)).unzip();
             assert_eq!((parameters, left.iter().sum()), (vec![300, 50], count));
         }
