@@ -144,9 +144,12 @@ fn each_kind_of_damage_has_its_sentence() {
     nan[at..].copy_from_slice(&f32::NAN.to_le_bytes());
     assert!(message(&nan).contains("not a finite number"));
     let sparse = sparse_model();
-    let renamed = with_manifest(sparse, |h| h.replacen("\"gaps\"", "\"gups\"", 1).replacen("\"bitmap\"", "\"botmap\"", 1));
+    let renamed =
+        with_manifest(sparse, |h| h.replacen("\"gaps\"", "\"gups\"", 1).replacen("\"bitmap\"", "\"botmap\"", 1));
     assert!(message(&renamed).contains("positions of kept parameters"));
-    let mut dense = with_manifest(sparse, |h| h.replacen("\\\"posterior\\\":\\\"sparse\\\"", "\\\"posterior\\\":\\\"mean-field\\\"", 1));
+    let mut dense = with_manifest(sparse, |h| {
+        h.replacen("\\\"posterior\\\":\\\"sparse\\\"", "\\\"posterior\\\":\\\"mean-field\\\"", 1)
+    });
     assert!(message(&dense).contains("the tensor 'mean' has"));
     // The file ends with the bytes of positions.
     dense = [&sparse[..sparse.len() - 1], &[253]].concat();

@@ -148,13 +148,10 @@ fn scores(model: &Model, rows: &Encoded, before: &Predictive, after: &Predictive
 
 fn warnings(pruned: &Pruned) -> Vec<String> {
     let emptied = pruned.layers.iter().filter(|l| l.kept == 0);
-    let mut all: Vec<String> = emptied
-        .map(|l| format!("all {} of {} were pruned: nothing passes this layer", count(l.parameters, "weight"), l.name))
-        .collect();
-    if !all.is_empty() {
-        all.push("what the model predicts then no longer depends on its inputs, unless by another way".to_owned());
-    }
-    all
+    let said = |l: &LayerReport| {
+        format!("all {} of {} were pruned, so that nothing passes them; keep more", count(l.parameters, "weight"), l.name)
+    };
+    emptied.map(said).collect()
 }
 
 fn as_json(args: &Compress, pruned: &Pruned, measured: &Measured) -> Value {

@@ -202,10 +202,10 @@ mod tests {
             let mut expected: Vec<u32> = ranked[..count].iter().copied().chain(300..310).chain([360]).collect();
             expected.sort();
             assert_eq!(kept, expected, "{fraction}");
-            let weights = layout.blocks().iter().filter(|b| b.role == Role::Weight);
-    let layers = weights.map(|b| LayerReport::new(b, &kept)).collect();
+            let layers: Vec<_> = layout.blocks().iter().map(|b| LayerReport::new(b, &kept)).collect();
             let (parameters, left): (Vec<_>, Vec<_>) = layers.iter().map(|l| (l.parameters, l.kept)).unzip();
-            assert_eq!((parameters, left.iter().sum()), (vec![300, 50], count));
+            assert_eq!((parameters, left[1], left[3]), (vec![300, 10, 50, 1], 10, 1));
+            assert_eq!((left[0] + left[2], left[0]), (count, expected.iter().filter(|i| **i < 300).count()));
         }
     }
 
@@ -222,7 +222,8 @@ mod tests {
     #[test]
     fn rules_that_make_no_sense() {
         let (layout, (mean, std)) = (layout(), numbers(361));
-        for rule in [Rule::LogAlpha(f64::NAN), Rule::Keep(f64::NAN), Rule::Keep(0.0), Rule::Keep(2.0), Rule::Keep(-1.0)] {
+        for rule in [Rule::LogAlpha(f64::NAN), Rule::Keep(f64::NAN), Rule::Keep(0.0), Rule::Keep(2.0), Rule::Keep(-1.0)]
+        {
             assert!(select(&layout, &mean, &std, rule).is_err(), "{rule:?}");
         }
     }

@@ -93,8 +93,11 @@ pub type Restore =
     fn(dim: usize, log_evidence: Option<f64>, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
 
 /// Every kind of posterior, and how it comes back from a model file.
-pub const POSTERIORS: &[(&str, Restore)] =
-    &[("point", PointPosterior::restore), ("mean-field", MeanFieldPosterior::restore), ("sparse", SparsePosterior::restore)];
+pub const POSTERIORS: &[(&str, Restore)] = &[
+    ("point", PointPosterior::restore),
+    ("mean-field", MeanFieldPosterior::restore),
+    ("sparse", SparsePosterior::restore),
+];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
 pub fn restore(

@@ -105,7 +105,8 @@ impl Posterior for SparsePosterior {
         Some(&self.kept)
     }
     fn tensors(&self) -> Vec<Tensor> {
-        let tensor = |name: &str, data: &[f32]| Tensor { name: name.into(), shape: vec![data.len()], data: data.into() };
+        let tensor =
+            |name: &str, data: &[f32]| Tensor { name: name.into(), shape: vec![data.len()], data: data.into() };
         let std = self.std.iter().map(|std| tensor("std", std));
         std::iter::once(tensor("mean", &self.mean)).chain(std).collect()
     }
