@@ -111,9 +111,12 @@ pub struct Target {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Where the page goes
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
-    pub out: PathBuf,
+    /// Another tour: kl fits a normal to two densities by either direction of the KL divergence
+    #[arg(value_name = "TOUR", value_parser = ["kl"])]
+    pub tour: Option<String>,
+    /// Where the page goes [default: report.html, or TOUR.html]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
 }

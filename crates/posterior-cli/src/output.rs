@@ -47,9 +47,8 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let is_number = |t: String| t.replace(' ', "").parse::<f64>().is_ok();
-    let numeric: Vec<bool> = (0..columns)
-        .map(|c| rows.iter().map(|r| cell(r, c)).filter(|t| !t.is_empty()).all(is_number))
-        .collect();
+    let numeric: Vec<bool> =
+        (0..columns).map(|c| rows.iter().map(|r| cell(r, c)).filter(|t| !t.is_empty()).all(is_number)).collect();
     let line = |cells: &[String]| {
         let text: Vec<String> = (0..columns)
             .map(|c| {

@@ -149,7 +149,11 @@ fn scores(model: &Model, rows: &Encoded, before: &Predictive, after: &Predictive
 fn warnings(pruned: &Pruned) -> Vec<String> {
     let emptied = pruned.layers.iter().filter(|l| l.kept == 0);
     let said = |l: &LayerReport| {
-        format!("all {} of {} were pruned, so that nothing passes them; keep more", count(l.parameters, "weight"), l.name)
+        format!(
+            "all {} of {} were pruned, so that nothing passes them; keep more",
+            count(l.parameters, "weight"),
+            l.name
+        )
     };
     emptied.map(said).collect()
 }
@@ -225,7 +229,8 @@ fn sentences(model: &Model, compared: &Comparison) -> String {
         [] => model.encoder.target.name.as_str(),
         _ => "probability",
     };
-    let apart = |d: &Difference| format!("differ by at most {} in {unit}, {} on average", number(d.largest), number(d.mean));
+    let apart =
+        |d: &Difference| format!("differ by at most {} in {unit}, {} on average", number(d.largest), number(d.mean));
     let mut text = format!("Predictions for {} {}.\n", count(compared.rows, "row"), apart(&compared.difference));
     if let Some(by_draws) = &compared.by_draws {
         text += &format!("Under other draws, those of the full model {}.\n", apart(by_draws));

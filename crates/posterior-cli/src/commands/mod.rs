@@ -2,6 +2,7 @@
 
 mod compress;
 mod demo;
+mod demo_kl;
 mod evaluate;
 mod fit;
 mod inspect;
@@ -18,6 +19,7 @@ use posterior::rng::Key;
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
+        Command::Demo(args) if args.tour.is_some() => demo_kl::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Fit(args) => fit::run(args),
         Command::Predict(args) => predict::run(args),
