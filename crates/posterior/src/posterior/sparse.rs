@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// As a model file would hand it back, with one tensor replaced.
-    fn again(q: &SparsePosterior, change: &dyn Fn(&str, Vec<f32>) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
+    fn again(q: &SparsePosterior, change: impl Fn(&str, Vec<f32>) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>> {
         let numbers = q.tensors().into_iter().map(|t| (t.name, t.data));
         let packed = q.packed().into_iter().map(|(n, b)| (n.to_owned(), b.into_iter().map(f32::from).collect()));
         let all: Vec<(String, Vec<f32>)> = numbers.chain(packed).collect();
@@ -185,13 +185,13 @@ mod tests {
         let (mean, std) = numbers();
         for (kept, std) in [(every(2), Some(&std[..])), (every(50), Some(&std)), (every(50), None), (vec![], None)] {
             let q = SparsePosterior::new(&mean, std, kept);
-            let back = again(&q, &|_, data| Some(data)).unwrap();
+            let back = again(&q, |_, data| Some(data)).unwrap();
             assert_eq!((back.tensors(), back.packed(), back.kept()), (q.tensors(), q.packed(), q.kept()));
             assert_eq!(back.draw(Key::new(9)).w, q.draw(Key::new(9)).w);
         }
         let q = SparsePosterior::new(&mean, Some(&std), every(50));
         let refused = |tensor: &str, part: &str, change: fn(Vec<f32>) -> Option<Vec<f32>>| {
-            let e = again(&q, &|name, data| if name == tensor { change(data) } else { Some(data) }).unwrap_err();
+            let e = again(&q, |name, data| if name == tensor { change(data) } else { Some(data) }).unwrap_err();
             assert!(e.to_string().contains(part), "{e}");
         };
         refused("mean", "'mean' has", |d| Some(d[1..].to_vec()));
