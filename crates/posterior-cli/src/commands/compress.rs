@@ -75,7 +75,6 @@ fn encode(args: &Compress, path: &std::path::Path, model: &Model) -> anyhow::Res
     let with_target = rows.get(&model.encoder.target.name).is_some();
     let encoded = model.encoder.encode(&rows, with_target)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, 2 * model.network.outputs())?;
     Ok(encoded)
 }
 
@@ -96,6 +95,8 @@ fn measure(
 ) -> anyhow::Result<Measured> {
     let x = encoded.map_or_else(|| made_up(full), |e| e.data.x.clone());
     let rows = x.len() / full.network.input().len().max(1);
+    // Predictions of both models and of other draws are there at once.
+    check_memory(rows, args.draws, 3 * full.network.outputs())?;
     let [(before, slow), (after, fast)] =
         [full, sparse].map(|m| timed(|| predictor(m, args.draws, &args.common).predict(&x)));
     let comparison = encoded.map(|encoded| {
