@@ -1,6 +1,10 @@
-//! Line, band and point charts drawn as one SVG text that stands alone or sits inside a page.
+//! Line, band, area and point charts drawn as one SVG text that stands alone or sits inside a page.
+
+mod axis;
+pub mod contour;
 
 use super::page::escape;
+use axis::{Axis, drawable, rounded, text_width};
 
 /// Right and bottom edge of the plot area in a picture of 720 by 420.
 const RIGHT: f64 = 690.0;
@@ -12,19 +16,23 @@ const SLIM: f64 = 1.4;
 /// Colours are given twice where it matters: the first is for viewers that do not know variables.
 const STYLE: &str = "\
 .pc{--pc-bg:#fff;--pc-ink:#1f2933;--pc-soft:#5b6773;--pc-grid:#e6e9ee;--pc-axis:#aab3bd;--pc-mean:#005a96;\
---pc-band:#0072b2;--pc-truth:#d55e00;--pc-draw:#00795a;--pc-inner:.42;--pc-outer:.17;\
+--pc-band:#0072b2;--pc-truth:#d55e00;--pc-draw:#00795a;--pc-inner:.42;--pc-outer:.17;--pc-area:.13;\
 background:var(--pc-bg);display:block;width:100%;height:auto;max-height:100vh;\
 font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}\
 @media screen and (prefers-color-scheme:dark){.pc{--pc-bg:#171b21;--pc-ink:#e8ecf1;--pc-soft:#a3aebb;\
 --pc-grid:#2a313a;--pc-axis:#596472;--pc-mean:#a5dbfa;--pc-band:#56b4e9;--pc-truth:#f5a04c;--pc-draw:#3fcfa4;\
---pc-inner:.52;--pc-outer:.22}}.pc .bg{fill:#fff;fill:var(--pc-bg)}.pc .slim{display:none}.pc .tx{text-anchor:middle}\
+--pc-inner:.52;--pc-outer:.22;--pc-area:.16}}.pc .bg{fill:#fff;fill:var(--pc-bg)}.pc .slim{display:none}.pc .tx{text-anchor:middle}\
 .pc .ty{text-anchor:end}.pc text{font-size:16px;fill:#5b6773;fill:var(--pc-soft);font-variant-numeric:tabular-nums}\
 .pc .head text{font-size:16px;fill:#1f2933;fill:var(--pc-ink)}.pc .head .name{font-size:18px;font-weight:600}\
 .pc .grid{stroke:#e6e9ee;stroke:var(--pc-grid)}.pc .axis{stroke:#aab3bd;stroke:var(--pc-axis)}\
 .pc .mean{color:#005a96;color:var(--pc-mean)}.pc .epistemic,.pc .total{color:#0072b2;color:var(--pc-band)}\
-.pc .truth{color:#d55e00;color:var(--pc-truth)}.pc .draw{color:#00795a;color:var(--pc-draw)}\
+.pc .truth,.pc .reverse{color:#d55e00;color:var(--pc-truth)}\
+.pc .forward{color:#005a96;color:var(--pc-mean)}.pc .density{color:#5b6773;color:var(--pc-soft)}\
+.pc .draw{color:#00795a;color:var(--pc-draw)}\
 .pc .line{fill:none;stroke:currentColor;stroke-width:2.6;stroke-linejoin:round;stroke-linecap:round}\
-.pc .line.truth{stroke-dasharray:7 6}.pc .line.draw{stroke-width:1.4;stroke-opacity:.5}\
+.pc .line.truth,.pc .line.reverse{stroke-dasharray:7 6}\
+.pc .area{fill:currentColor;fill-rule:evenodd;fill-opacity:.13;fill-opacity:var(--pc-area)}.pc .head .area{fill-opacity:.4}\
+.pc .line.draw{stroke-width:1.4;stroke-opacity:.5}\
 .pc .band{fill:currentColor;fill-opacity:.42;fill-opacity:var(--pc-inner)}.pc .head .draw{stroke-opacity:1}\
 .pc .band.total{fill-opacity:.17;fill-opacity:var(--pc-outer)}.pc .plot .many{fill-opacity:.75;stroke-width:.6}\
 .pc .dot{fill:#1f2933;fill:var(--pc-ink);stroke:#fff;stroke:var(--pc-bg);stroke-width:1.4}\
@@ -45,6 +53,12 @@ pub enum Tone {
     Truth,
     /// One function of many: thin, half transparent, named once in the legend.
     Draw,
+    /// A density; areas of it lie over each other and grow darker.
+    Density,
+    /// What was fitted by the forward divergence.
+    Forward,
+    /// What was fitted by the reverse divergence, dashed.
+    Reverse,
 }
 
 /// One layer of a chart. An empty label keeps it out of the legend; surplus entries of the longer vector are ignored.
@@ -74,6 +88,15 @@ pub enum Series {
         /// What the curve stands for.
         tone: Tone,
     },
+    /// Closed outlines, filled; one within another is a hole.
+    Area {
+        /// Name in the legend.
+        label: String,
+        /// Outlines of points (x, y).
+        outlines: Vec<Vec<[f64; 2]>>,
+        /// What the area stands for.
+        tone: Tone,
+    },
     /// Separate observations, each with a tooltip.
     Points {
         /// Name in the legend.
@@ -91,6 +114,7 @@ impl Series {
         let class = |kind, tone: &Tone| format!("{kind} {tone:?}").to_lowercase();
         match self {
             Series::Band { label, tone, .. } => (label, class("band", tone), (*tone != Tone::Total).into()),
+            Series::Area { label, tone, .. } => (label, class("area", tone), 0),
             Series::Line { label, tone: Tone::Draw, .. } => (label, class("line", &Tone::Draw), 2),
             Series::Line { label, tone, .. } => (label, class("line", tone), 3 + u8::from(*tone == Tone::Mean)),
             Series::Points { label, x, .. } => (label, if x.len() > 400 { "dot many" } else { "dot" }.into(), 5),
@@ -102,6 +126,10 @@ impl Series {
         let (x, low, high) = match self {
             Series::Band { x, lower, upper, .. } => (x, lower, upper),
             Series::Line { x, y, .. } | Series::Points { x, y, .. } => (x, y, y),
+            Series::Area { outlines, .. } => {
+                let whole = outlines.iter().filter(|o| !o.is_empty() && o.iter().flatten().all(drawable));
+                return whole.map(|o| o.iter().map(|p| [p[0], p[1], p[1]]).collect()).collect();
+            }
         };
         let all: Vec<[f64; 3]> = x.iter().zip(low).zip(high).map(|((&x, &l), &h)| [x, l, h]).collect();
         all.split(|p| !p.iter().all(drawable)).filter(|run| !run.is_empty()).map(<[_]>::to_vec).collect()
@@ -119,8 +147,12 @@ pub struct Chart {
     pub y_label: String,
     /// Layers; bands are drawn beneath lines and lines beneath points, the legend keeps the given order.
     pub series: Vec<Series>,
+    /// Limits of the horizontal axis; taken from the data when absent.
+    pub x_range: Option<(f64, f64)>,
     /// Limits of the vertical axis; taken from the data when absent.
     pub y_range: Option<(f64, f64)>,
+    /// Whether a unit is as long on one axis as on the other; the picture's height follows.
+    pub same_units: bool,
 }
 
 impl Chart {
@@ -129,13 +161,17 @@ impl Chart {
         let runs: Vec<_> = self.series.iter().map(Series::runs).collect();
         let cells = || runs.iter().flatten().flatten();
         let margin = if self.series.iter().all(|s| matches!(s, Series::Points { .. })) { 0.03 } else { 0.0 };
-        let mut x = Axis::new(cells().map(|c| c[0]), None, margin);
+        let mut x = Axis::new(cells().map(|c| c[0]), self.x_range, margin);
         let mut y = Axis::new(cells().flat_map(|c| [c[1], c[2]]), self.y_range, 0.05);
         let (y_ticks, y_room) = y.ticks(5);
         let left = y_room + if self.y_label.is_empty() { 18.0 } else { 40.0 };
         let (wide, slim) = (self.header(RIGHT - left, 1.0), self.header(RIGHT - left, SLIM));
         let top = (wide.1 + 22.0).min(BOTTOM - 120.0);
-        (x.from, x.to, y.from, y.to) = (left, RIGHT, BOTTOM, top);
+        let bottom = match self.same_units {
+            true => top + ((RIGHT - left) * (y.hi - y.lo) / (x.hi - x.lo)).clamp(120.0, 1200.0),
+            false => BOTTOM,
+        };
+        (x.from, x.to, y.from, y.to) = (left, RIGHT, bottom, top);
         // Fewer steps until the labels fit.
         let fits = |t: &(Vec<(f64, String)>, f64)| t.0.len() as f64 * (t.1 + 14.0) < RIGHT - left;
         let x_ticks = (3..=6).rev().map(|n| x.ticks(n)).find(fits).unwrap_or_else(|| x.ticks(2));
@@ -146,18 +182,18 @@ impl Chart {
         out += &format!("<g class='head slim' transform='translate({left:.1} {up:.1}) scale({SLIM})'>{}</g>", slim.0);
         for (v, label) in x_ticks.0 {
             let at = x.at(v);
-            out += &format!("<path class='grid' d='M{at:.1} {top:.1}V{BOTTOM}'/>");
-            out += &format!("<text class='tx' x='{at:.1}' y='{BOTTOM}' dy='1.3em'>{label}</text>");
+            out += &format!("<path class='grid' d='M{at:.1} {top:.1}V{bottom:.1}'/>");
+            out += &format!("<text class='tx' x='{at:.1}' y='{bottom:.1}' dy='1.3em'>{label}</text>");
         }
         for (v, label) in y_ticks {
             let (at, before) = (y.at(v), left - 8.0);
             out += &format!("<path class='grid' d='M{left:.1} {at:.1}H{RIGHT}'/>");
             out += &format!("<text class='ty' x='{before:.1}' y='{at:.1}' dy='.35em'>{label}</text>");
         }
-        let (across, middle) = ((left + RIGHT) / 2.0, (top + BOTTOM) / 2.0);
+        let (across, middle) = ((left + RIGHT) / 2.0, (top + bottom) / 2.0);
         let (x_label, y_label) = (escape(&self.x_label), escape(&self.y_label));
-        out += &format!("<path class='axis' d='M{left:.1} {BOTTOM}H{RIGHT}'/>");
-        out += &format!("<text class='tx' x='{across:.1}' y='{BOTTOM}' dy='2.85em'>{x_label}</text>");
+        out += &format!("<path class='axis' d='M{left:.1} {bottom:.1}H{RIGHT}'/>");
+        out += &format!("<text class='tx' x='{across:.1}' y='{bottom:.1}' dy='2.85em'>{x_label}</text>");
         out += &format!("<text class='tx' transform='translate(4 {middle:.1}) rotate(-90)' dy='.8em'>{y_label}</text>");
 
         let mut layers: Vec<_> = self.series.iter().map(Series::look).zip(&runs).collect();
@@ -166,6 +202,7 @@ impl Chart {
         for ((_, class, _), runs) in layers {
             // Points outside the limits are left out, those on the edge are drawn whole.
             let (dot, band) = (class.starts_with("dot"), class.starts_with("band"));
+            let closed = band || class.starts_with("area");
             let inside = |c: &&[f64; 3]| dot && (y.lo..=y.hi).contains(&c[1]);
             for &[px, py, _] in runs.iter().flatten().filter(inside) {
                 let tip = format!("x = {:?}, y = {:?}", rounded(px, 3), rounded(py, 3)).replace('-', "\u{2212}");
@@ -178,20 +215,22 @@ impl Chart {
                 let mut trace = |c: &[f64; 3], v: f64, pen| d += &format!("{pen}{:.1} {:.1}", x.at(c[0]), y.at(v));
                 run.iter().enumerate().for_each(|(i, c)| trace(c, c[1], if i == 0 { 'M' } else { 'L' }));
                 run.iter().rev().filter(|_| band).for_each(|c| trace(c, c[2], 'L'));
-                d += if band { "Z" } else { "h0" };
+                d += if closed { "Z" } else { "h0" };
             }
             shapes += &if d.is_empty() { d } else { format!("<path class='{class}' d='{d}'/>") };
         }
         // Several charts share one page: the clip path is named after its place, so equal names mean equal paths.
-        let clip = format!("pc-{left:.1}-{top:.1}");
-        out += &format!("<clipPath id='{clip}'><path d='M{left:.1} {top:.1}H{RIGHT}V{BOTTOM}H{left:.1}Z'/></clipPath>");
+        let clip = format!("pc-{left:.1}-{top:.1}-{bottom:.1}");
+        out +=
+            &format!("<clipPath id='{clip}'><path d='M{left:.1} {top:.1}H{RIGHT}V{bottom:.1}H{left:.1}Z'/></clipPath>");
         out += &format!("<g class='plot'><g clip-path='url(#{clip})'>{shapes}</g>{dots}</g>");
         let names: Vec<&str> = self.legend().iter().map(|s| s.look().0).collect();
         let spoken = format!("{}. {} against {}. {}", self.title, self.y_label, self.x_label, names.join(", "));
+        let height = bottom + 58.0;
         format!(
-            "<svg xmlns='http://www.w3.org/2000/svg' class='pc' viewBox='0 0 720 420' width='100%' role='img' \
+            "<svg xmlns='http://www.w3.org/2000/svg' class='pc' viewBox='0 0 720 {height:.0}' width='100%' role='img' \
              aria-label='{}' style='--pc-room:{:.1}%'><style>{STYLE}</style>\
-             <rect class='bg' width='720' height='420'/>{out}</svg>\n",
+             <rect class='bg' width='720' height='{height:.0}'/>{out}</svg>\n",
             escape(&spoken),
             (8.0 - up).max(0.0) / 7.2
         )
@@ -231,7 +270,9 @@ impl Chart {
                 (x, y) = (0.0, y + 25.0);
             }
             let mark = match s {
-                Series::Band { .. } => format!("<rect class='{class}' y='-6' width='22' height='12' rx='2'/>"),
+                Series::Band { .. } | Series::Area { .. } => {
+                    format!("<rect class='{class}' y='-6' width='22' height='12' rx='2'/>")
+                }
                 Series::Line { .. } => format!("<path class='{class}' d='M1 0h20'/>"),
                 Series::Points { .. } => "<circle class='dot' cx='5' r='4'/>".into(),
             };
@@ -241,72 +282,6 @@ impl Chart {
         }
         (out, y * scale)
     }
-}
-
-/// One axis: limits in data units and the picture coordinates they map to.
-struct Axis {
-    lo: f64,
-    hi: f64,
-    from: f64,
-    to: f64,
-}
-
-impl Axis {
-    fn new(values: impl Iterator<Item = f64>, fixed: Option<(f64, f64)>, margin: f64) -> Self {
-        let fixed = fixed.filter(|r| drawable(&r.0) && drawable(&r.1));
-        let found = values.map(|v| (v, v)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0.0, 1.0));
-        let (lo, hi) = fixed.map_or(found, |(a, b)| (a.min(b), a.max(b)));
-        let size = lo.abs().max(hi.abs());
-        let extra = match hi - lo {
-            span if span > 1e-10 * size && span > 1e-90 => span * if fixed.is_some() { 0.0 } else { margin },
-            _ if size > 1e-80 => 0.1 * size,
-            _ => 1.0,
-        };
-        Axis { lo: lo - extra, hi: hi + extra, from: 0.0, to: 1.0 }
-    }
-
-    /// Where a value is drawn; far outside the plot it stops growing so that every viewer can read the number.
-    fn at(&self, v: f64) -> f64 {
-        (self.from + (v - self.lo) / (self.hi - self.lo) * (self.to - self.from)).clamp(-1e5, 1e5)
-    }
-
-    /// Round values about `wanted` steps apart, each 1, 2 or 5 times a power of ten, and the width of the widest label.
-    fn ticks(&self, wanted: u8) -> (Vec<(f64, String)>, f64) {
-        let raw = (self.hi - self.lo) / f64::from(wanted);
-        let base = 10f64.powf(raw.log10().floor());
-        let step = base * [(1.5, 1.0), (3.5, 2.0), (7.5, 5.0)].iter().find(|s| raw / base < s.0).map_or(10.0, |s| s.1);
-        let (first, last) = ((self.lo / step - 1e-6).ceil() as i64, (self.hi / step + 1e-6).floor() as i64);
-        let places = -(step.log10() + 1e-9).floor();
-        let short = places > 3.0 || self.lo.abs().max(self.hi.abs()) >= 1e6;
-        let label = |v: f64| match v {
-            0.0 => "0".to_string(),
-            _ if short => format!("{:e}", rounded(v, 11)),
-            _ => format!("{v:.*}", places.max(0.0) as usize),
-        };
-        let values = (first..=last).take(24).map(|i| i as f64 * step);
-        let all: Vec<_> = values.map(|v| (v, label(v).replace('-', "\u{2212}"))).collect();
-        let widest = all.iter().map(|t| text_width(&t.1)).fold(0.0, f64::max);
-        (all, widest * FONT * SLIM)
-    }
-}
-
-fn drawable(v: &f64) -> bool {
-    v.abs() < 1e90
-}
-
-fn rounded(v: f64, decimals: usize) -> f64 {
-    format!("{v:.decimals$e}").parse().unwrap_or(v)
-}
-
-/// A guess at the width of a text as a multiple of its font size, on the generous side.
-fn text_width(text: &str) -> f64 {
-    let one = |c: char| match c {
-        'm' | 'w' | '%' | 'A'..='Z' => 0.78,
-        'i' | 'j' | 'l' | 't' | 'f' | '.' | ',' | ' ' => 0.36,
-        '\u{2e80}'.. => 1.05,
-        _ => 0.6,
-    };
-    text.chars().map(one).sum()
 }
 
 #[cfg(test)]
@@ -334,6 +309,29 @@ mod tests {
                 assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.ends_with("</svg>\n"), "{y:?}");
             }
         }
+    }
+
+    #[test]
+    fn areas_are_closed_lie_beneath_lines_and_units_can_be_the_same() {
+        let square = vec![[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]];
+        let outlines = vec![square, vec![[f64::NAN, 1.0]], vec![]];
+        let area = Series::Area { label: "p".into(), outlines, tone: Tone::Density };
+        let series = vec![line(&[0.0, 2.0, 1.0], Tone::Reverse), area];
+        let chart = Chart {
+            series,
+            x_range: Some((0.0, 4.0)),
+            y_range: Some((0.0, 4.0)),
+            same_units: true,
+            ..Chart::default()
+        };
+        let svg = chart.svg();
+        let path =
+            |class: &str| svg.split(&format!("<path class='{class}' d='")).last().unwrap().split('\'').next().unwrap();
+        let at: Vec<f64> = path("area density").split(['M', 'L', ' ', 'Z']).filter_map(|v| v.parse().ok()).collect();
+        assert!(path("area density").ends_with('Z') && at.len() == 8, "{}", path("area density"));
+        // Half of either axis, in tenths of a pixel.
+        assert!(((at[2] - at[0]) - (at[1] - at[5])).abs() < 0.25, "{at:?}");
+        assert!(svg.rfind("area density").unwrap() < svg.rfind("line reverse").unwrap() && !svg.contains("NaN"));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub enum Command {
     Methods(Methods),
     /// Shows what a model file holds
     Inspect(Inspect),
+    /// Prunes the weights that the data say little about, and writes a small model file
+    Compress(Compress),
 }
 
 /// What every command takes.
@@ -111,9 +113,12 @@ pub struct Target {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Where the page goes
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
-    pub out: PathBuf,
+    /// Another tour: kl fits a normal to two densities by either direction of the KL divergence
+    #[arg(value_name = "TOUR", value_parser = ["kl"])]
+    pub tour: Option<String>,
+    /// Where the page goes [default: report.html, or TOUR.html]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
 }
@@ -229,6 +234,47 @@ pub struct Inspect {
     pub common: Common,
 }
 
+#[derive(Debug, Args)]
+pub struct Compress {
+    /// A file that 'posterior fit' has written, with a mean and a standard deviation for every weight
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Prune weights whose log α = ln(std²/mean²) is above this [default: 3]
+    #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true, conflicts_with = "keep")]
+    pub threshold: Option<f64>,
+    /// Keep this fraction of all weights, those with the highest |mean|/std
+    #[arg(long, value_name = "FRACTION", value_parser = parse_fraction, allow_negative_numbers = true)]
+    pub keep: Option<f64>,
+    /// Keep no standard deviations: one set of weights, and a file of about half the size
+    #[arg(long)]
+    pub mean_only: bool,
+    /// Compare the predictions of both models on the rows of this file
+    #[arg(long, value_name = "DATA")]
+    pub data: Option<PathBuf>,
+    /// Draws from the posterior where predictions are timed and compared
+    #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub draws: u32,
+    /// Where the compressed model goes
+    #[arg(long, value_name = "FILE", default_value = "compressed.safetensors")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+fn parse_threshold(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(t) if f64::is_finite(t) => Ok(t),
+        _ => Err("it takes a number, as in 3".into()),
+    }
+}
+
+fn parse_fraction(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(f) if f > 0.0 && f <= 1.0 => Ok(f),
+        _ => Err("it takes a number above 0 and at most 1, as in 0.05".into()),
+    }
+}
+
 impl Command {
     pub fn common(&self) -> &Common {
         match self {
@@ -240,6 +286,7 @@ impl Command {
             Command::Prior(a) => &a.common,
             Command::Methods(a) => &a.common,
             Command::Inspect(a) => &a.common,
+            Command::Compress(a) => &a.common,
         }
     }
 }

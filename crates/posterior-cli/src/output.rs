@@ -37,7 +37,7 @@ pub fn json(value: &serde_json::Value) -> anyhow::Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// Columns aligned with spaces; numbers (cells that start like one) to the right.
+/// Columns aligned with spaces; numbers, also grouped ones, to the right.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let columns = head.len();
     let cell = |row: &[String], c: usize| row.get(c).cloned().unwrap_or_default();
@@ -46,9 +46,9 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         cells.chain([head[c].chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let numeric: Vec<bool> = (0..columns)
-        .map(|c| rows.iter().map(|r| cell(r, c)).filter(|t| !t.is_empty()).all(|t| t.parse::<f64>().is_ok()))
-        .collect();
+    let is_number = |t: String| t.replace(' ', "").parse::<f64>().is_ok();
+    let numeric: Vec<bool> =
+        (0..columns).map(|c| rows.iter().map(|r| cell(r, c)).filter(|t| !t.is_empty()).all(is_number)).collect();
     let line = |cells: &[String]| {
         let text: Vec<String> = (0..columns)
             .map(|c| {
@@ -108,6 +108,8 @@ pub fn count(n: usize, what: &str) -> String {
 pub fn seconds(s: f64) -> String {
     if s < 1e-3 {
         format!("{:.0} µs", s * 1e6)
+    } else if s < 0.01 {
+        format!("{:.2} ms", s * 1e3)
     } else if s < 1.0 {
         format!("{:.0} ms", s * 1e3)
     } else if s < 120.0 {
@@ -125,6 +127,7 @@ mod tests {
     fn tables_align() {
         let text = table(&["name", "x"], &[vec!["a".into(), "1.5".into()], vec!["long".into(), "10".into()]]);
         assert_eq!(text, "name    x\n────  ───\na     1.5\nlong   10\n");
+        assert_eq!(table(&["n"], &[vec!["7".into()], vec![grouped(1234)]]), "    n\n─────\n    7\n1 234\n");
     }
 
     #[test]

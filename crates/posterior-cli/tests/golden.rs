@@ -14,7 +14,8 @@ struct Tolerance(f64, f64);
 
 const USUAL: Tolerance = Tolerance(1e-3, 1e-4);
 /// Keys whose values differ from run to run or from machine to machine.
-const IGNORED: &[&str] = &["seconds", "bytes", "model", "report"];
+const IGNORED: &[&str] =
+    &["seconds", "seconds_before", "seconds_after", "bytes", "bytes_before", "bytes_after", "model", "report"];
 
 fn compare(at: &str, got: &Value, expected: &Value, tolerance: Tolerance) {
     match (got, expected) {
@@ -68,6 +69,9 @@ fn regression() {
     golden(d, "houses-inspect", &["inspect", "m.st"], USUAL);
     golden(d, "houses-predict", &["predict", "m.st", "houses.csv", "--interval", "0.8", "--draws", "20"], USUAL);
     golden(d, "houses-evaluate", &["evaluate", "m.st", "houses.csv", "--draws", "20"], USUAL);
+    let compress = ["compress", "m.st", "--keep", "0.25", "--data", "houses.csv", "--draws", "20", "--out", "c.st"];
+    golden(d, "houses-compress", &compress, USUAL);
+    golden(d, "houses-sparse-inspect", &["inspect", "c.st"], USUAL);
     golden(d, "houses-prior", &["prior", "houses.csv", "--target", "price", "--draws", "3", "--network", "8"], USUAL);
 }
 
@@ -114,6 +118,65 @@ fn the_tour() {
     assert!(
         !report.contains("http://") || report.matches("http://").count() == report.matches("http://www.w3.org").count()
     );
+}
+
+#[test]
+fn the_tour_of_divergences() {
+    let dir = folder();
+    golden(dir.path(), "demo-kl", &["demo", "kl"], USUAL);
+    let page = std::fs::read_to_string(dir.path().join("kl.html")).unwrap();
+    assert_eq!((page.matches("<svg").count(), page.matches("class='line reverse' d='M").count()), (2, 4 + 4));
+    let links = page.matches("http").count();
+    assert_eq!(links, page.matches("http://www.w3.org").count() + page.matches("http-equiv").count());
+    let said = succeed(dir.path(), &["demo", "kl", "--out", "other.html"]).stdout;
+    assert!(said.contains("two peaks  reverse") && said.contains("banana     forward") && said.contains("other.html"));
+    assert!(dir.path().join("other.html").exists() && !dir.path().join("report.html").exists());
+    assert_eq!(succeed(dir.path(), &["demo", "kl", "-q"]).stdout, "");
+}
+
+#[test]
+fn compressed_models_are_small_and_predict() {
+    let dir = folder();
+    let d = dir.path();
+    let fit =
+        ["fit", "birds.csv", "--target", "species", "--network", "200,200", "--set", "epochs=3", "--out", "m", "-q"];
+    succeed(d, &fit);
+    let size = |name: &str| std::fs::metadata(d.join(name)).unwrap().len();
+    let said = succeed(d, &["compress", "m", "--keep", "0.05", "--data", "birds.csv", "--out", "c"]);
+    for part in [
+        "0.weight",
+        "pruned %",
+        "Predictions for 60 rows differ by at most",
+        "in probability",
+        "accuracy",
+        "model in c",
+    ] {
+        assert!(said.stdout.contains(part), "{part}\n{}", said.stdout);
+    }
+    let sparse = succeed(d, &["inspect", "c"]).stdout;
+    assert!(sparse.contains("sparse, 41 603 parameters, 2 463 of them not 0") && sparse.contains("kept"), "{sparse}");
+    assert_eq!(succeed(d, &["predict", "c", "birds.csv"]).stdout.lines().count(), 61);
+    // Means alone, rows without their target, the usual threshold and the usual place.
+    let rows = std::fs::read_to_string(d.join("birds.csv")).unwrap();
+    let column = rows.lines().next().unwrap().split(',').position(|c| c == "species").unwrap();
+    let drop =
+        |line: &str| line.split(',').enumerate().filter(|c| c.0 != column).map(|c| c.1).collect::<Vec<_>>().join(",");
+    std::fs::write(d.join("inputs.csv"), rows.lines().map(|l| drop(l) + "\n").collect::<String>()).unwrap();
+    let said =
+        succeed(d, &["compress", "m", "--keep", "0.05", "--mean-only", "--data", "inputs.csv", "--out", "p"]).stdout;
+    assert!(said.contains("Predictions for 60 rows differ") && !said.contains("accuracy"), "{said}");
+    assert!(succeed(d, &["inspect", "p"]).stdout.contains("means alone"));
+    // 8 bytes for each of 41 603 parameters against 9 and 5 for each of 2 463, and a manifest of 2 kB.
+    assert!(
+        size("m") > 13 * size("c") && size("c") > size("p") + 4 * 2463,
+        "{} {} {}",
+        size("m"),
+        size("c"),
+        size("p")
+    );
+    let said = succeed(d, &["compress", "m", "--threshold", "-60"]);
+    assert!(said.stderr.starts_with("note: all 600 weights of 0.weight were pruned"), "{}", said.stderr);
+    assert!(d.join("compressed.safetensors").exists() && said.stdout.contains("made-up rows"));
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn bad_model(bytes: &[u8], expected: &[&str]) {
         &["predict", "bad.st", "houses.csv", "--out", "old.csv"][..],
         &["evaluate", "bad.st", "houses.csv"],
         &["inspect", "bad.st"],
+        &["compress", "bad.st", "--out", "old.st"],
     ] {
         one_sentence(&[("bad.st", bytes)], args, &all);
     }
@@ -288,7 +289,39 @@ fn wrong_flags_are_told_with_the_right_ones() {
     flags(&["predict", "m", "houses.csv", "--interval", "90"], &["--interval", "between 0 and 1"]);
     flags(&["predict", "m", "houses.csv", "--draws", "0"], &["--draws", "1..=1000000"]);
     flags(&["predict", "m"], &["DATA"]);
+    let compress: &[&str] = &["compress", "m", "--out", "old.st"];
+    for wrong in ["NaN", "inf", "three"] {
+        flags(&[compress, &["--threshold", wrong]].concat(), &["--threshold", "it takes a number, as in 3"]);
+    }
+    for wrong in ["0", "2", "-0.5", "NaN", "most"] {
+        flags(&[compress, &["--keep", wrong]].concat(), &["--keep", "above 0 and at most 1"]);
+    }
+    flags(&[compress, &["--keep", "0.5", "--threshold", "3"]].concat(), &["--keep", "--threshold", "cannot be used"]);
+    flags(&["demo", "lk"], &["lk", "kl"]);
     flags(&["predct", "m", "houses.csv"], &["predct", "'predict'"]);
+}
+
+#[test]
+fn models_that_cannot_be_compressed() {
+    let dir = folder();
+    let fit = ["fit", "houses.csv", "--target", "price", "--network", "4", "--set", "epochs=2", "-q"];
+    succeed(dir.path(), &[&fit[..], &["--method", "map", "--out", "point"]].concat());
+    succeed(dir.path(), &[&fit[..], &["--out", "dense"]].concat());
+    succeed(dir.path(), &["compress", "dense", "--out", "sparse", "-q"]);
+    for kind in ["point", "sparse"] {
+        let model = std::fs::read(dir.path().join(kind)).unwrap();
+        let expected = ["m cannot be compressed", &format!("kind '{kind}'"), "such as mean-field"];
+        one_sentence(&[("m", &model)], &["compress", "m", "--out", "old.st"], &expected);
+    }
+    let files: &[(&str, &[u8])] = &[("m", model()), ("bad.csv", b"size,age,district,garden\n50,3,east,maybe\n")];
+    let compress =
+        |rest: &[&str], expected: &[&str]| one_sentence(files, &[&["compress", "m"], rest].concat(), expected);
+    compress(&["--data", "no.csv", "--out", "old.st"], &["no.csv"]);
+    compress(&["--data", "bad.csv", "--out", "old.st"], &["bad.csv, line 2, column 'garden'", "'maybe'"]);
+    compress(&["--out", "no/where.st"], &["cannot write no/where.st"]);
+    compress(&["--draws", "1000000", "--out", "old.st"], &["1000 rows", "--draws"]);
+    one_sentence(&[], &["compress", "no.st", "--out", "old.st"], &["cannot read no.st"]);
+    one_sentence(&[], &["demo", "kl", "--out", "no/where.html"], &["cannot write no/where.html"]);
 }
 
 #[test]

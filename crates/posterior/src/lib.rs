@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+pub mod apply;
 pub mod artifact;
 pub mod data;
 pub mod distribution;

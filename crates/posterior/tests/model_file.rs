@@ -1,14 +1,17 @@
 //! The model file: what is written comes back bit for bit, and damaged or hostile files are errors, never panics.
 
+use posterior::apply::compress::{Memory, Rule, prune};
 use posterior::artifact::{from_bytes, load, save, to_bytes};
 use posterior::data::{Column, EncodeOptions, Images, Table};
 use posterior::inference::{METHODS, Silent};
 use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};
+use posterior::posterior::MeanFieldPosterior;
+use posterior::rng::{Key, fill_normals};
 use posterior::settings::Value;
 use proptest::prelude::*;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 fn table(rows: usize) -> Table {
     let number = |f: fn(f64) -> f64| Column::Number((0..rows).map(|i| f(i as f64 * 0.37)).collect());
@@ -33,26 +36,74 @@ fn fit(method: &str, target: &str) -> Model {
     Model::fit(&recipe, &table(40), &options, u64::MAX - 5, &mut Silent).unwrap()
 }
 
+/// Writes, reads, writes again: the same bytes, the same numbers, the same predictions.
+fn comes_back(model: &Model, name: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.safetensors");
+    save(model, &path).unwrap();
+    let back = load(&path).unwrap();
+    assert_eq!(back.posterior.tensors(), model.posterior.tensors(), "{name}");
+    assert_eq!(back.posterior.packed(), model.posterior.packed(), "{name}");
+    assert_eq!((&back.recipe, back.seed, back.rows), (&model.recipe, model.seed, model.rows));
+    assert_eq!(back.summary, model.summary);
+    assert_eq!(to_bytes(&back).unwrap(), to_bytes(model).unwrap(), "{name}: written again, the same bytes");
+    let rows = table(12);
+    let outputs = |m: &Model| {
+        let p = m.predict(&m.encoder.encode(&rows, false).unwrap(), 3);
+        p.outputs(p.draws() - 1).to_vec()
+    };
+    assert_eq!(outputs(&back), outputs(model), "{name}");
+}
+
 #[test]
 fn every_methods_model_comes_back_bit_for_bit() {
-    let dir = tempfile::tempdir().unwrap();
     for method in METHODS {
         for target in ["y", "kind"] {
-            let model = fit(method.name, target);
-            let path = dir.path().join("m.safetensors");
-            save(&model, &path).unwrap();
-            let back = load(&path).unwrap();
-            assert_eq!(back.posterior.tensors(), model.posterior.tensors(), "{}", method.name);
-            assert_eq!((&back.recipe, back.seed, back.rows), (&model.recipe, model.seed, model.rows));
-            assert_eq!(back.summary, model.summary);
-            assert_eq!(to_bytes(&back).unwrap(), to_bytes(&model).unwrap(), "written again, the same bytes");
-            let rows = table(12);
-            let outputs = |m: &Model| {
-                let p = m.predict(&m.encoder.encode(&rows, false).unwrap(), 3);
-                p.outputs(p.draws() - 1).to_vec()
-            };
-            assert_eq!(outputs(&back), outputs(&model));
+            comes_back(&fit(method.name, target), method.name);
         }
+    }
+}
+
+#[test]
+fn every_sparse_model_comes_back_bit_for_bit() {
+    let model = fit("mean-field", "y");
+    for keep in [0.02, 0.2, 0.6, 1.0] {
+        for memory in [Memory::MeanAndStd, Memory::Mean] {
+            comes_back(&prune(&model, Rule::Keep(keep), memory).unwrap().model, &format!("{keep}, {memory:?}"));
+        }
+    }
+    // Nothing is pruned: the same function under every draw.
+    let same = prune(&model, Rule::Keep(1.0), Memory::MeanAndStd).unwrap().model;
+    let rows = model.encoder.encode(&table(12), false).unwrap();
+    assert_eq!(same.predict(&rows, 3).outputs(2), model.predict(&rows, 3).outputs(2));
+    let e = prune(&fit("map", "y"), Rule::LogAlpha(3.0), Memory::Mean).unwrap_err().to_string();
+    assert!(e.contains("kind 'point'") && e.contains("mean-field"), "{e}");
+}
+
+/// 8 bytes per parameter before. After: 8 (4 with the mean alone) and one of its gap for each of 5 % of the weights and for
+/// all biases and the noise. What the manifest takes stands on both sides.
+#[test]
+fn a_pruned_models_file_is_as_small_as_it_should_be() {
+    let recipe = Recipe {
+        network: NetworkSpec::parse("300,300", Activation::Relu).unwrap(),
+        method: Choice::named("mean-field").with("epochs", Value::Int(1)),
+        ..Recipe::default()
+    };
+    let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
+    let mut model = Model::fit(&recipe, &table(40), &options, 0, &mut Silent).unwrap();
+    let dim = model.posterior.dim();
+    let mut mean = vec![0.0; dim];
+    fill_normals(Key::new(1), &mut mean);
+    model.posterior = Arc::new(MeanFieldPosterior::new(mean, vec![1.0; dim], None));
+    let before = to_bytes(&model).unwrap().len();
+    let manifest = before - 8 * dim;
+    for (memory, each, smaller) in [(Memory::MeanAndStd, 9, 14.0), (Memory::Mean, 5, 23.0)] {
+        let pruned = prune(&model, Rule::Keep(0.05), memory).unwrap();
+        let after = to_bytes(&pruned.model).unwrap().len();
+        let kept = pruned.total().kept + dim - pruned.total().parameters;
+        // Gaps of 255 and more are rare (2e-6 each); the header names one more tensor and pads to 8 bytes.
+        assert!(after <= each * kept + manifest + 100, "{after} bytes for {kept} parameters, manifest {manifest}");
+        assert!(before as f64 / after as f64 > smaller, "{before} to {after}");
     }
 }
 
@@ -92,6 +143,17 @@ fn each_kind_of_damage_has_its_sentence() {
     let at = nan.len() - 4;
     nan[at..].copy_from_slice(&f32::NAN.to_le_bytes());
     assert!(message(&nan).contains("not a finite number"));
+    let sparse = sparse_model();
+    let renamed =
+        with_manifest(sparse, |h| h.replacen("\"gaps\"", "\"gups\"", 1).replacen("\"bitmap\"", "\"botmap\"", 1));
+    assert!(message(&renamed).contains("positions of kept parameters"));
+    let mut dense = with_manifest(sparse, |h| {
+        h.replacen("\\\"posterior\\\":\\\"sparse\\\"", "\\\"posterior\\\":\\\"mean-field\\\"", 1)
+    });
+    assert!(message(&dense).contains("the tensor 'mean' has"));
+    // The file ends with the bytes of positions.
+    dense = [&sparse[..sparse.len() - 1], &[253]].concat();
+    assert!(message(&dense).contains("parameters"));
     // Another safetensors file.
     let foreign = safetensors_without_manifest();
     assert!(message(&foreign).contains("holds no model of posterior"));
@@ -130,17 +192,30 @@ fn whole() -> &'static [u8] {
     BYTES.get_or_init(|| to_bytes(&fit("mean-field", "kind")).unwrap())
 }
 
+/// A pruned model's file.
+fn sparse_model() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let model = prune(&fit("mean-field", "kind"), Rule::Keep(0.05), Memory::MeanAndStd).unwrap().model;
+        to_bytes(&model).unwrap()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Bytes changed, dropped, inserted: an error of one line, or a model that still predicts.
     #[test]
-    fn damaged_files_never_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..6)) {
-        let mut bytes = whole().to_vec();
+    fn damaged_files_never_panic(sparse in any::<bool>(), edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..6)) {
+        let mut bytes = if sparse { sparse_model() } else { whole() }.to_vec();
         for (index, byte, kind) in edits {
-            // Half of the edits go into the header, where there is more to break.
-            let span = if byte % 2 == 0 { bytes.len() } else { bytes.len().min(4000) };
-            let i = index.index(span);
+            // A third of the edits go into the header, where there is more to break, a third to the end, where positions are.
+            let n = bytes.len();
+            let i = match byte % 3 {
+                0 => index.index(n),
+                1 => index.index(n.min(4000)),
+                _ => n - 1 - index.index(n.min(20)),
+            };
             match kind {
                 0 => bytes[i] = byte,
                 1 => { bytes.remove(i); }
@@ -159,10 +234,10 @@ proptest! {
 
     /// Numbers in the manifest replaced by others.
     #[test]
-    fn hostile_numbers_never_panic(image in any::<bool>(), which in any::<prop::sample::Index>(), value in prop_oneof![
+    fn hostile_numbers_never_panic(model in 0..3u8, which in any::<prop::sample::Index>(), value in prop_oneof![
         Just("0".to_owned()), Just("-1".to_owned()), Just("18446744073709551615".to_owned()), Just("1e308".to_owned()),
         Just("4294967296".to_owned()), Just("2147483648".to_owned()), Just("null".to_owned()), any::<u32>().prop_map(|v| v.to_string())]) {
-        let bytes = with_manifest(if image { image_model() } else { whole() }, |h| {
+        let bytes = with_manifest([whole(), image_model(), sparse_model()][usize::from(model)], |h| {
             let starts: Vec<usize> = h.char_indices().zip(h.chars().skip(1))
                 .filter(|((_, c), d)| !c.is_ascii_alphanumeric() && *c != '.' && *c != '-' && d.is_ascii_digit())
                 .map(|((i, c), _)| i + c.len_utf8()).collect();
@@ -170,7 +245,7 @@ proptest! {
             let end = start + h[start..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
             format!("{}{value}{}", &h[..start], &h[end..])
         });
-        let rows = if image { images() } else { table(3) };
+        let rows = if model == 1 { images() } else { table(3) };
         if let Ok(model) = from_bytes(&bytes, Path::new("m"))
             && let Ok(rows) = model.encoder.encode(&rows, false)
         {

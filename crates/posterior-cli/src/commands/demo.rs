@@ -13,6 +13,7 @@ use posterior::rng::{Key, Purpose, Stream};
 use posterior::score::{METRICS, Scored};
 use posterior::settings::Value;
 use serde_json::json;
+use std::path::Path;
 
 /// Standard deviation of the noise in the made-up data.
 const NOISE: f64 = 0.1;
@@ -87,7 +88,8 @@ fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Ta
 }
 
 pub fn run(args: &Demo) -> anyhow::Result<()> {
-    check_writable(&args.out)?;
+    let out = args.out.as_deref().unwrap_or(Path::new("report.html"));
+    check_writable(out)?;
     let key = Key::new(args.common.seed.unwrap_or(0));
     let ((x, y), (test_x, test_y)) = (rows(key.step(0), ROWS), rows(key.step(1), 1000));
     let grid: Vec<f64> = (0..=200).map(|i| -4.0 + 0.04 * f64::from(i)).collect();
@@ -101,7 +103,7 @@ pub fn run(args: &Demo) -> anyhow::Result<()> {
         let nearest = (0..grid.len()).min_by(|a, b| (grid[*a] - x0).abs().total_cmp(&(grid[*b] - x0).abs()));
         nearest.map_or(f64::NAN, |i| v[i])
     };
-    write_file(&args.out, page(&shown, &x, &y, &grid, &places, &at).html().as_bytes())?;
+    write_file(out, page(&shown, &x, &y, &grid, &places, &at).html().as_bytes())?;
     if args.common.json {
         let rows: Vec<_> = shown
             .iter()
@@ -112,7 +114,7 @@ pub fn run(args: &Demo) -> anyhow::Result<()> {
                 json!({ "method": s.method, "seconds": s.seconds, "scores": scores, "places": places })
             })
             .collect();
-        return json(&json!({ "rows": rows, "report": args.out.display().to_string() }));
+        return json(&json!({ "rows": rows, "report": out.display().to_string() }));
     }
     if args.common.quiet {
         return Ok(());
@@ -124,7 +126,7 @@ pub fn run(args: &Demo) -> anyhow::Result<()> {
          How sure is it? MAP cannot say; mean-field is narrow on the data, wide in the gap and outside.\n\
          Picture: {}\n\nNext, your own file:  posterior fit DATA.csv --target COLUMN\n",
         table(&head, &cells),
-        args.out.display()
+        out.display()
     ))
 }
 
@@ -179,6 +181,7 @@ fn page(
                     line("predictive mean", s.mean.clone(), Tone::Mean),
                     Series::Points { label: "data".into(), x: x.to_vec(), y: y.to_vec() },
                 ],
+                ..Chart::default()
             }
             .svg()
         })

@@ -2,6 +2,7 @@
 
 use crate::cli::Inspect;
 use crate::output::{facts, grouped, json, number, print, table};
+use posterior::apply::compress::LayerReport;
 use posterior::artifact;
 use posterior::data::TargetKind;
 use posterior::model::{Choice, Model, Recipe};
@@ -20,7 +21,7 @@ pub fn run(args: &Inspect) -> anyhow::Result<()> {
 
 fn as_json(model: &Model, bytes: u64) -> serde_json::Value {
     let layout = full_layout(&*model.network, &*model.likelihood);
-    json!({
+    let mut value = json!({
         "bytes": bytes,
         "recipe": model.recipe,
         "encoder": model.encoder,
@@ -32,7 +33,20 @@ fn as_json(model: &Model, bytes: u64) -> serde_json::Value {
         "rows": model.rows,
         "seed": model.seed,
         "summary": model.summary,
-    })
+    });
+    if let Some(kept) = model.posterior.kept() {
+        value["kept"] = layout.blocks().iter().map(|b| LayerReport::new(b, kept).kept).collect();
+    }
+    value
+}
+
+fn posterior(model: &Model) -> String {
+    let q = &model.posterior;
+    let kept = q.kept().map_or(String::new(), |kept| {
+        let means = if q.is_point() { ", means alone" } else { "" };
+        format!(", {} of them not 0{means}", grouped(kept.len()))
+    });
+    format!("{}, {} parameters{kept}", q.kind(), grouped(q.dim()))
 }
 
 fn choice(choice: &Choice) -> String {
@@ -75,7 +89,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("likelihood", choice(&model.recipe.likelihood)),
         ("prior", prior(&model.recipe)),
         ("method", choice(&model.recipe.method)),
-        ("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))),
+        ("posterior", posterior(model)),
         ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs)),
     ];
     if let Some(last) = s.trace.last() {
@@ -90,14 +104,20 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ));
     }
     let layout = full_layout(&*model.network, &*model.likelihood);
+    let kept = model.posterior.kept();
     let blocks: Vec<Vec<String>> = layout
         .blocks()
         .iter()
         .map(|b| {
             let shape: Vec<String> = b.shape.iter().map(usize::to_string).collect();
             let layer = model.network.describe().get(b.layer).cloned().unwrap_or_else(|| "likelihood".to_owned());
-            vec![b.name.clone(), shape.join("×"), grouped(b.range.len()), layer]
+            let kept = kept.map(|kept| grouped(LayerReport::new(b, kept).kept));
+            [b.name.clone(), shape.join("×"), grouped(b.range.len())].into_iter().chain(kept).chain([layer]).collect()
         })
         .collect();
-    format!("{}\n{}", facts(&rows), table(&["block", "shape", "parameters", "layer"], &blocks))
+    let head: &[&str] = match kept {
+        Some(_) => &["block", "shape", "parameters", "kept", "layer"],
+        None => &["block", "shape", "parameters", "layer"],
+    };
+    format!("{}\n{}", facts(&rows), table(head, &blocks))
 }

@@ -1,6 +1,8 @@
 //! One file per command.
 
+mod compress;
 mod demo;
+mod demo_kl;
 mod evaluate;
 mod fit;
 mod gradients;
@@ -18,6 +20,7 @@ use posterior::rng::Key;
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
+        Command::Demo(args) if args.tour.is_some() => demo_kl::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Fit(args) => fit::run(args),
         Command::Predict(args) => predict::run(args),
@@ -26,6 +29,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Prior(args) => prior::run(args),
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Compress(args) => compress::run(args),
     }
 }
 

@@ -109,7 +109,7 @@ fn show(
             x_label: labels.0.to_owned(),
             y_label: labels.1.to_owned(),
             series,
-            y_range: None,
+            ..Chart::default()
         };
         write_file(&args.out, chart.svg().as_bytes())?;
     }

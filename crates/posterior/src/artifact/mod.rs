@@ -67,18 +67,15 @@ pub fn to_bytes(model: &Model) -> Result<Vec<u8>> {
     };
     let internal = |e: String| Error::numerical(format!("the model cannot be written: {e}"), "report this as a bug");
     let json = serde_json::to_string(&manifest).map_err(|e| internal(e.to_string()))?;
-    let tensors: Vec<(Tensor, Vec<u8>)> = model
-        .posterior
-        .tensors()
-        .into_iter()
-        .map(|t| {
-            let bytes = t.data.iter().flat_map(|v| v.to_le_bytes()).collect();
-            (t, bytes)
-        })
-        .collect();
-    let views = tensors
+    let as_bytes = |t: &Tensor| t.data.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let numbers = model.posterior.tensors();
+    let numbers = numbers.into_iter().map(|t| (t.name.clone(), Dtype::F32, as_bytes(&t), t.shape));
+    let packed = model.posterior.packed().into_iter();
+    let packed = packed.map(|(name, bytes)| (name.to_owned(), Dtype::U8, bytes.clone(), vec![bytes.len()]));
+    let all: Vec<(String, Dtype, Vec<u8>, Vec<usize>)> = numbers.chain(packed).collect();
+    let views = all
         .iter()
-        .map(|(t, bytes)| Ok((t.name.clone(), TensorView::new(Dtype::F32, t.shape.clone(), bytes)?)))
+        .map(|(name, dtype, bytes, shape)| Ok((name.clone(), TensorView::new(*dtype, shape.clone(), bytes)?)))
         .collect::<std::result::Result<Vec<_>, SafeTensorError>>()
         .map_err(|e| internal(e.to_string()))?;
     let metadata = HashMap::from([(MANIFEST.to_owned(), json)]);
@@ -143,8 +140,12 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
     }
     let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(format!("the tensors are damaged ({e})")))?;
     let tensor = |name: &str| {
-        let view = file.tensor(name).ok().filter(|v| v.dtype() == Dtype::F32)?;
-        Some(view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect::<Vec<f32>>())
+        let view = file.tensor(name).ok()?;
+        match view.dtype() {
+            Dtype::F32 => Some(view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<f32>>()),
+            Dtype::U8 => Some(view.data().iter().map(|b| f32::from(*b)).collect()),
+            _ => None,
+        }
     };
     for name in file.names() {
         if tensor(name).is_none_or(|t| t.iter().any(|v| !v.is_finite())) {

@@ -2,12 +2,14 @@
 //!
 //! log p(x) always holds its normalising constant. Scalar distributions implement [`Distribution`], those with a
 //! density that can be differentiated also [`Continuous`], those over vectors [`MultiDistribution`]. Constructors check
-//! their parameters; nothing after them can fail. Kullback–Leibler divergences are in [`kl`].
+//! their parameters; nothing after them can fail. Kullback–Leibler divergences are in [`kl`], normals fitted by either
+//! direction of it in [`fit`].
 //!
 //! Reference: Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions (1994).
 
 mod bernoulli;
 mod categorical;
+pub mod fit;
 pub mod kl;
 mod laplace;
 mod log_uniform;

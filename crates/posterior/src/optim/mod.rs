@@ -1,8 +1,10 @@
 //! Optimisers and learning-rate schedules. Everything ascends: objectives are log-densities and ELBOs.
 
 mod adam;
+mod bfgs;
 mod schedule;
 
 pub use adam::{Adam, AdamStep, Law, Pull};
 pub(crate) use adam::{BLOCKS_PER_TASK, ascend, overlapping};
+pub use bfgs::maximise;
 pub use schedule::{LEARNING_RATE, SCHEDULE, Schedule, WARMUP};

@@ -4,7 +4,9 @@ mod dropout;
 mod mean_field;
 mod mixture;
 mod point;
+mod positions;
 mod prior;
+mod sparse;
 
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
@@ -12,6 +14,7 @@ pub use mean_field::MeanFieldPosterior;
 pub use mixture::MixturePosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
+pub use sparse::SparsePosterior;
 
 use crate::error::{Error, Result, suggest};
 use crate::nn::Mode;
@@ -75,11 +78,22 @@ pub trait Posterior: Send + Sync + Debug {
         None
     }
 
+    /// The positions of the parameters that are not 0 in every draw, increasing, where the others were pruned.
+    fn kept(&self) -> Option<&[u32]> {
+        None
+    }
+
     /// What is saved to disk.
     fn tensors(&self) -> Vec<Tensor>;
+
+    /// Bytes that are saved beside the tensors, by name.
+    fn packed(&self) -> Vec<(&'static str, Vec<u8>)> {
+        Vec::new()
+    }
 }
 
-/// Makes a posterior from the tensors of a model file with `dim` parameters, which were checked to be finite.
+/// Makes a posterior from the tensors of a model file with `dim` parameters, which were checked to be finite; packed bytes
+/// come as numbers from 0 to 255.
 pub type Restore =
     fn(dim: usize, log_evidence: Option<f64>, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
 
@@ -89,6 +103,7 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("mean-field", MeanFieldPosterior::restore),
     ("dropout", DropoutPosterior::restore),
     ("mixture", MixturePosterior::restore),
+    ("sparse", SparsePosterior::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.

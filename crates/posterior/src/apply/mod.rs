@@ -1,0 +1,3 @@
+//! What a posterior is good for beyond predictions.
+
+pub mod compress;
