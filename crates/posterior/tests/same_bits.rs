@@ -92,7 +92,8 @@ fn fit(case: &Case, method: &str, threads: usize) -> (Vec<Tensor>, Vec<f32>) {
 #[test]
 fn one_two_and_four_threads_agree() {
     for case in cases() {
-        for method in METHODS {
+        // A full covariance has P² numbers: it refuses the wide network, and takes its time over the other.
+        for method in METHODS.iter().filter(|m| m.name != "full-covariance" || case.name == "small") {
             let one = fit(&case, method.name, 1);
             for threads in [2, 4] {
                 assert!(one == fit(&case, method.name, threads), "{} {} on {threads} threads", case.name, method.name);

@@ -14,7 +14,7 @@ use crate::simd_fn;
 use rayon::prelude::*;
 
 /// σ never falls below: so that the product of four is still a normal f32, and 1/σ stays finite.
-const STD_FLOOR: f32 = 1e-9;
+pub(super) const STD_FLOOR: f32 = 1e-9;
 
 /// A block of variational parameters with what the optimiser keeps about them.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct MeanField {
 
 simd_fn! {
     /// σ = softplus(ρ), w = m + σε.
-    fn draw_block(mean: &[f32], rho: &[f32], noise: &[f32], std: &mut [f32], w: &mut [f32]) {
+    pub(super) fn draw_block(mean: &[f32], rho: &[f32], noise: &[f32], std: &mut [f32], w: &mut [f32]) {
         let n = w.len();
         let (mean, rho, noise, std) = (&mean[..n], &rho[..n], &noise[..n], &mut std[..n]);
         for i in 0..n {
@@ -61,7 +61,7 @@ simd_fn! {
 
 simd_fn! {
     /// Σ −ln σ + ½τ(σ² + (m−c)²); one logarithm for four σ.
-    fn kl_block(mean: &[f32], std: &[f32], centre: f32, precision: f32) -> f64 {
+    pub(super) fn kl_block(mean: &[f32], std: &[f32], centre: f32, precision: f32) -> f64 {
         let mut log = [0.0f32; 16];
         let mut square = [0.0f32; 16];
         let (mean_groups, mean_rest) = mean.as_chunks::<64>();
@@ -88,7 +88,7 @@ simd_fn! {
 
 /// d softplus/dρ = 1 − e^(−σ), from σ; its series where the difference would lose digits.
 #[inline(always)]
-fn softplus_slope<const F: bool>(s: f32) -> f32 {
+pub(super) fn softplus_slope<const F: bool>(s: f32) -> f32 {
     let series = s * (1.0 - s * (0.5 - s * (1.0 / 6.0)));
     let exact = 1.0 - Real::exp::<F>(-s);
     if s < 0.03 { series } else { exact }
@@ -254,7 +254,7 @@ impl MeanField {
 }
 
 /// Calls `f` with every pull that touches block `b` and the part of the block it is for.
-fn for_pulls(pulls: &[Pull], b: usize, n: usize, mut f: impl FnMut(&Pull, usize, usize)) {
+pub(super) fn for_pulls(pulls: &[Pull], b: usize, n: usize, mut f: impl FnMut(&Pull, usize, usize)) {
     let start = b * BLOCK;
     for pull in overlapping(pulls, start..start + n) {
         f(pull, pull.range.start.max(start) - start, pull.range.end.min(start + n) - start);

@@ -1,5 +1,9 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
+mod family_trainer;
+mod full_covariance;
+mod last_layer;
+mod low_rank;
 mod map;
 mod mean_field;
 mod observer;
@@ -7,6 +11,10 @@ mod point;
 mod train;
 mod variational;
 
+pub use family_trainer::FamilyTrainer;
+pub use full_covariance::FullCovarianceInference;
+pub use last_layer::LastLayer;
+pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mean_field::{MeanFieldInference, MeanFieldTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
@@ -57,7 +65,7 @@ pub struct MethodEntry {
 }
 
 /// Every method. The program, the documentation and the conformance tests iterate this table.
-pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY];
+pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY, low_rank::ENTRY, full_covariance::ENTRY, last_layer::ENTRY];
 
 impl MethodEntry {
     /// Checks settings and makes the method.

@@ -48,7 +48,7 @@ impl MeanFieldPosterior {
 }
 
 simd_fn! {
-    fn scale_and_shift(mean: &[f32], std: &[f32], w: &mut [f32]) {
+    pub(super) fn scale_and_shift(mean: &[f32], std: &[f32], w: &mut [f32]) {
         let n = w.len();
         let (mean, std) = (&mean[..n], &std[..n]);
         for i in 0..n {

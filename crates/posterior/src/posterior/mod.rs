@@ -1,9 +1,13 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
+mod full_covariance;
+mod low_rank;
 mod mean_field;
 mod point;
 mod prior;
 
+pub use full_covariance::FullCovariancePosterior;
+pub use low_rank::LowRankPosterior;
 pub use mean_field::MeanFieldPosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
@@ -79,8 +83,12 @@ pub type Restore =
     fn(dim: usize, log_evidence: Option<f64>, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Box<dyn Posterior>>;
 
 /// Every kind of posterior, and how it comes back from a model file.
-pub const POSTERIORS: &[(&str, Restore)] =
-    &[("point", PointPosterior::restore), ("mean-field", MeanFieldPosterior::restore)];
+pub const POSTERIORS: &[(&str, Restore)] = &[
+    ("point", PointPosterior::restore),
+    ("mean-field", MeanFieldPosterior::restore),
+    ("low-rank", LowRankPosterior::restore),
+    ("full-covariance", FullCovariancePosterior::restore),
+];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
 pub fn restore(
@@ -98,12 +106,14 @@ pub fn restore(
     }
 }
 
+/// What to do about tensors that cannot be.
+const DAMAGED: &str = "the file is damaged: fit the model again";
+
 /// The tensor `name` with `dim` numbers.
 fn take(name: &str, dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Vec<f32>> {
-    let fix = "the file is damaged: fit the model again";
-    let data = tensors(name).ok_or_else(|| Error::setting(format!("the tensor '{name}' is missing"), fix))?;
+    let data = tensors(name).ok_or_else(|| Error::setting(format!("the tensor '{name}' is missing"), DAMAGED))?;
     if data.len() != dim {
-        return Err(Error::setting(format!("the tensor '{name}' has {} numbers, not {dim}", data.len()), fix));
+        return Err(Error::setting(format!("the tensor '{name}' has {} numbers, not {dim}", data.len()), DAMAGED));
     }
     Ok(data)
 }
