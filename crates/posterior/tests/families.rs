@@ -3,11 +3,10 @@
 use posterior::data::{Dataset, Values};
 use posterior::distribution::{DiagonalNormal, LowRankNormal, MultiDistribution, MultivariateNormal, kl};
 use posterior::exact::LinearRegression;
-use posterior::family::{FullCovariance, LowRank};
+use posterior::family::{Family, FullCovariance, LowRank};
 use posterior::inference::{FamilyTrainer, Fit, Silent, StepPlan, find};
 use posterior::likelihood::Outcome;
 use posterior::math::MatRef;
-use posterior::math::linalg::Cholesky;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};
 use posterior::posterior::{FullCovariancePosterior, LowRankPosterior, Posterior, Tensor, restore};
@@ -105,34 +104,20 @@ fn correlated_families_find_the_exact_posterior_of_a_linear_model() {
     let independent = DiagonalNormal::new(exact.mean().to_vec(), diagonal).unwrap();
     let without = kl::diagonal_multivariate(&independent, &target).unwrap();
     assert!(without > 1.0, "{without}");
-    for (method, samples, batch) in [("full-covariance", 4, 60), ("low-rank", 4, 60), ("full-covariance", 1, 20)] {
-        let mut settings = vec![
-            steps(20_000 * batch / 60),
-            ("samples", Value::Int(samples)),
-            ("batch_size", Value::Int(batch)),
-            ("learning_rate", Value::Float(0.02)),
-        ];
+    // Adam still wanders at its last rate. Over eight other seeds the KL was at most 0.0034 from four draws of all rows and 0.011
+    // from one draw of a third of them; these are three times that. An L or U whose variances are 20 % off gives 0.04.
+    for (method, samples, batch, most) in
+        [("full-covariance", 4, 60, 0.01), ("low-rank", 4, 60, 0.01), ("full-covariance", 1, 20, 0.03)]
+    {
+        let mut settings =
+            vec![steps(20_000 * batch / 60), ("samples", Value::Int(samples)), ("batch_size", Value::Int(batch))];
         if method == "low-rank" {
             settings.push(("rank", Value::Int(P as i64)));
         }
-        let fit = fit(method, &problem, &settings);
-        let q = normal(&*fit.posterior);
-        // Adam still wanders at its last rate by some hundredths of a standard deviation, more with the noisier gradients of small
-        // batches: each of 14 numbers gives about ½·0.03² and 0.5·0.03² of KL. A factor of L's gradient that is wrong by
-        // 10 % gives 0.02 and more, one without correlations gives `without`.
+        let q = normal(&*fit(method, &problem, &settings).posterior);
+        // The KL bounds everything: a mean is off by less than √(2 KL) standard deviations.
         let divergence = kl::multivariate(&q, &target).unwrap();
-        assert!(divergence < 0.015, "{method}, {samples} samples, batches of {batch}: KL {divergence}");
-        let (mean, covariance) = moments(&*fit.posterior);
-        let expected = exact.covariance();
-        for i in 0..P {
-            let sd = expected[i * P + i].sqrt();
-            assert!((mean[i] - exact.mean()[i]).abs() < 0.15 * sd, "{method}: mean {i}");
-            for j in 0..P {
-                let unit = (expected[i * P + i] * expected[j * P + j]).sqrt();
-                let error = (covariance[i * P + j] - expected[i * P + j]) / unit;
-                assert!(error.abs() < 0.1, "{method}: covariance {i} {j} off by {error}");
-            }
-        }
+        assert!(divergence < most, "{method}, {samples} samples, batches of {batch}: KL {divergence}");
     }
 }
 
@@ -155,8 +140,8 @@ fn the_elbo_is_below_the_evidence_and_reaches_it_where_q_can() {
         // One estimate from 8 draws of a log-likelihood that is χ² with 4 degrees, halved: sd √(4/2)/√8 = 0.5.
         assert!((reported - mean).abs() < 2.5, "{method}: {reported} for {mean}");
         match method {
-            // The gap is KL[q ‖ exact], below 0.015 as above.
-            "full-covariance" => assert!(mean > evidence - 0.015 - 5.0 * error, "{mean} ± {error} for {evidence}"),
+            // The gap is KL[q ‖ exact], below 0.01 as above.
+            "full-covariance" => assert!(mean > evidence - 0.01 - 5.0 * error, "{mean} ± {error} for {evidence}"),
             // The gap of independent normals is above 1, and rank 5 closes it.
             "low-rank" => assert!(mean > evidence - 0.1 - 5.0 * error, "{mean} ± {error} for {evidence}"),
             _ => assert!(mean < evidence - 1.0 + 5.0 * error, "{mean} ± {error} for {evidence}"),
@@ -202,7 +187,6 @@ fn a_familys_draws_while_training_are_those_of_its_posterior() {
     let mut mean = vec![0.0f32; P];
     fill_normals(Key::new(5), &mut mean);
     let std = vec![0.3f32; P];
-    use posterior::family::Family;
     // The key of a draw names the same noise on both sides; only the order of the sums may differ.
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
     let mut w = vec![0.0; P];
@@ -326,7 +310,8 @@ fn wrong_settings_and_sizes_get_one_sentence() {
         find("low-rank").unwrap().configure(&given).unwrap_err().to_string()
     };
     for rank in [0, -3, 1001] {
-        let expected = format!("the setting 'rank' cannot be '{rank}'; it takes a whole number from 1 to 1000 (default 5)");
+        let expected =
+            format!("the setting 'rank' cannot be '{rank}'; it takes a whole number from 1 to 1000 (default 5)");
         assert_eq!(message(rank), expected);
     }
     let recipe = Recipe { network: NetworkSpec::parse("300,300", Activation::Tanh).unwrap(), ..Recipe::default() };
@@ -337,12 +322,4 @@ fn wrong_settings_and_sizes_get_one_sentence() {
     let message = method.fit(&problem, Key::new(1), &mut Silent).unwrap_err().to_string();
     assert!(message.starts_with("full-covariance on 91502 parameters needs "), "{message}");
     assert!(message.ends_with("it may take; use low-rank or last-layer instead"), "{message}");
-}
-
-#[test]
-fn a_precision_factor_and_its_inverse_agree() {
-    // What last-layer relies on: the factor of Σ made from that of Σ⁻¹.
-    let Linear { exact, .. } = linear(60);
-    let root = Cholesky::new(&exact.covariance(), P).unwrap();
-    assert!((root.log_det() + exact.precision().log_det()).abs() < 1e-12); // condition number below 1e3
 }

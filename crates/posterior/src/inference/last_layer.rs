@@ -75,7 +75,9 @@ impl Last {
         }
         let last = lines.last().map_or("nothing", String::as_str);
         Err(Error::setting(
-            format!("last-layer needs a network that ends in a dense layer without activation, and this ends in {last}"),
+            format!(
+                "last-layer needs a network that ends in a dense layer without activation, and this ends in {last}"
+            ),
             "add one, or use mean-field",
         ))
     }

@@ -65,7 +65,8 @@ pub struct MethodEntry {
 }
 
 /// Every method. The program, the documentation and the conformance tests iterate this table.
-pub const METHODS: &[MethodEntry] = &[map::ML, map::MAP, mean_field::ENTRY, low_rank::ENTRY, full_covariance::ENTRY, last_layer::ENTRY];
+pub const METHODS: &[MethodEntry] =
+    &[map::ML, map::MAP, mean_field::ENTRY, low_rank::ENTRY, full_covariance::ENTRY, last_layer::ENTRY];
 
 impl MethodEntry {
     /// Checks settings and makes the method.

@@ -137,10 +137,6 @@ impl Posterior for FullCovariancePosterior {
     fn tensors(&self) -> Vec<Tensor> {
         let tensor = |name: &str, data: Vec<f32>| Tensor { name: name.into(), shape: vec![data.len()], data };
         let start = [self.range.start / DIGIT, self.range.start % DIGIT].map(|d| d as f32);
-        vec![
-            tensor("mean", self.mean.clone()),
-            tensor("lower", self.lower.clone()),
-            tensor("start", start.to_vec()),
-        ]
+        vec![tensor("mean", self.mean.clone()), tensor("lower", self.lower.clone()), tensor("start", start.to_vec())]
     }
 }
