@@ -44,6 +44,7 @@ pub mod artifact;
 pub mod data;
 pub mod distribution;
 pub mod error;
+pub mod exact;
 pub mod family;
 pub mod inference;
 pub mod likelihood;

@@ -1,9 +1,9 @@
 //! A training step allocates nothing. `gemm` packs its operands into memory of its own, which is told apart.
 
 use posterior::data::{Dataset, Values};
-use posterior::family::ScoreFunction;
+use posterior::family::{FullCovariance, LowRank, ScoreFunction};
 use posterior::inference::{
-    BlackBoxTrainer, ESTIMATORS, IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan,
+    BlackBoxTrainer, ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan,
 };
 use posterior::likelihood::Outcome;
 use posterior::math::matmul::allocation::inside_gemm;
@@ -104,6 +104,21 @@ fn a_step_allocates_nothing() {
                         q.step(rows, plan(t));
                     });
                     assert_eq!(n, 0, "bbvi {network} {prior} with {samples} samples");
+                    let low = LowRank::new(&mean, &std, 2, samples, Key::new(1));
+                    let mut q = FamilyTrainer::new(&problem, low, samples, size, Key::new(1));
+                    let n = allocations(|t| {
+                        q.step(rows, plan(t));
+                    });
+                    assert_eq!(n, 0, "low-rank {network} {prior} with {samples} samples");
+                    // Larger networks have too many parameters for a full covariance.
+                    if mean.len() < 1000 {
+                        let full = FullCovariance::new(&mean, &std, samples);
+                        let mut q = FamilyTrainer::new(&problem, full, samples, size, Key::new(1));
+                        let n = allocations(|t| {
+                            q.step(rows, plan(t));
+                        });
+                        assert_eq!(n, 0, "full-covariance {network} {prior} with {samples} samples");
+                    }
                 }
             });
         }

@@ -194,7 +194,7 @@ fn noise_is_the_rows_own(problem: &Problem, w: &[f64]) {
     let rows: Vec<u32> = (0..300).collect();
     let spread = vec![0.01; w.len()];
     for noise in [RowNoise::Local, RowNoise::Flipout] {
-        let mut of = |max_rows: usize| {
+        let of = |max_rows: usize| {
             let weights = Weights::Noisy(Noisy { noise, mean: w, spread: &spread });
             let mut g = vec![0.0; 2 * w.len()];
             let (centre, d_spread) = g.split_at_mut(w.len());

@@ -97,7 +97,8 @@ fn fit(case: &Case, method: &str, threads: usize) -> Option<(Vec<Tensor>, Vec<f3
 #[test]
 fn one_two_and_four_threads_agree() {
     for case in cases() {
-        for method in METHODS {
+        // A full covariance has P² numbers: it refuses the wide network, and takes its time over the other.
+        for method in METHODS.iter().filter(|m| m.name != "full-covariance" || case.name == "small") {
             let one = fit(&case, method.name, 1);
             assert!(one.is_some() || case.name == "wide", "{} refuses {}", method.name, case.name);
             for threads in [2, 4] {

@@ -265,7 +265,7 @@ fn closed_kl(state: &Block, pulls: &[Pull], from: usize, n: usize) -> f64 {
 }
 
 /// Calls `f` with every pull that touches block `b` and the part of the block it is for.
-fn for_pulls(pulls: &[Pull], b: usize, n: usize, mut f: impl FnMut(&Pull, usize, usize)) {
+pub(super) fn for_pulls(pulls: &[Pull], b: usize, n: usize, mut f: impl FnMut(&Pull, usize, usize)) {
     let start = b * BLOCK;
     for pull in overlapping(pulls, start..start + n) {
         f(pull, pull.range.start.max(start) - start, pull.range.end.min(start + n) - start);

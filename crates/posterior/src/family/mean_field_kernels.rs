@@ -83,7 +83,7 @@ simd_fn! {
 
 /// d softplus/dρ = 1 − e^(−σ), from σ; its series where the difference would lose digits.
 #[inline(always)]
-fn softplus_slope<const F: bool>(s: f32) -> f32 {
+pub(super) fn softplus_slope<const F: bool>(s: f32) -> f32 {
     let series = s * (1.0 - s * (0.5 - s * (1.0 / 6.0)));
     let exact = 1.0 - Real::exp::<F>(-s);
     if s < 0.03 { series } else { exact }

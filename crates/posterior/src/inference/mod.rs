@@ -1,9 +1,13 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
 mod bbvi;
+mod family_trainer;
+mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
 mod ivon;
+mod last_layer;
+mod low_rank;
 mod map;
 mod mc_dropout;
 mod mean_field;
@@ -16,9 +20,13 @@ mod train;
 mod variational;
 
 pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
+pub use family_trainer::FamilyTrainer;
+pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
+pub use last_layer::LastLayer;
+pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
@@ -76,9 +84,12 @@ pub const METHODS: &[MethodEntry] = &[
     map::ML,
     map::MAP,
     mean_field::ENTRY,
+    low_rank::ENTRY,
+    full_covariance::ENTRY,
+    mixture::ENTRY,
+    last_layer::ENTRY,
     ivon::ENTRY,
     bbvi::ENTRY,
-    mixture::ENTRY,
     mc_dropout::ENTRY,
     gaussian_dropout::GAUSSIAN,
     gaussian_dropout::VARIATIONAL,

@@ -90,6 +90,10 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn initial_noise(&self) -> f64 {
         0.0
     }
+    /// The noise variance of every target where y = f + normal noise that is the same for all rows: linear models are then exact.
+    fn as_gaussian(&self, _noise: &[f64]) -> Option<Vec<f64>> {
+        None
+    }
     /// log p(y | f) of one row.
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64;
     /// −d² log p/df² of one row, `outputs × outputs`; its expectation under p(y|f) where that makes it positive

@@ -37,3 +37,21 @@ simd_fn! {
         }
     }
 }
+
+simd_fn! {
+    /// xᵀy: sixteen lanes in the vectors' precision, added up in f64 in a fixed order.
+    pub fn dot<R>(x: &[R], y: &[R]) -> f64 {
+        let mut lanes = [R::ZERO; 16];
+        let y = &y[..x.len()];
+        let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
+        for (x, y) in x.iter().zip(y) {
+            for l in 0..16 {
+                lanes[l] = x[l].mul_add::<F>(y[l], lanes[l]);
+            }
+        }
+        for (l, (x, y)) in x_rest.iter().zip(y_rest).enumerate() {
+            lanes[l] = x.mul_add::<F>(*y, lanes[l]);
+        }
+        lanes.iter().map(|v| v.f64()).sum()
+    }
+}

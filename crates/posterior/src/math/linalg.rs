@@ -9,11 +9,13 @@
 
 mod cholesky;
 mod eigen;
+mod inverse;
 mod kronecker;
 mod woodbury;
 
 pub use cholesky::Cholesky;
 pub use eigen::Eigen;
+pub(crate) use inverse::invert_in_place;
 pub use kronecker::{Kronecker, KroneckerEigen};
 pub use woodbury::LowRank;
 

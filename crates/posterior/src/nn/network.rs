@@ -24,6 +24,11 @@ impl<R: Real> Workspace<R> {
         self.rows
     }
 
+    /// What went into the last layer in the last forward pass; none where it is the only one, whose input is x.
+    pub fn last_input(&self) -> Option<&[R]> {
+        self.layers.len().checked_sub(2).map(|i| &*self.layers[i].out)
+    }
+
     /// Where dL/d(output) goes before [`Network::backward`].
     pub fn output_and_delta(&mut self) -> (&[R], &mut [R]) {
         match self.layers.last_mut() {

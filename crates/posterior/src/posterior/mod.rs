@@ -1,6 +1,8 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
 mod dropout;
+mod full_covariance;
+mod low_rank;
 mod mean_field;
 mod mixture;
 mod point;
@@ -10,6 +12,8 @@ mod sparse;
 
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
+pub use full_covariance::FullCovariancePosterior;
+pub use low_rank::LowRankPosterior;
 pub use mean_field::MeanFieldPosterior;
 pub use mixture::MixturePosterior;
 pub use point::PointPosterior;
@@ -104,6 +108,8 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("dropout", DropoutPosterior::restore),
     ("mixture", MixturePosterior::restore),
     ("sparse", SparsePosterior::restore),
+    ("low-rank", LowRankPosterior::restore),
+    ("full-covariance", FullCovariancePosterior::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
@@ -122,12 +128,14 @@ pub fn restore(
     }
 }
 
+/// What to do about tensors that cannot be.
+const DAMAGED: &str = "the file is damaged: fit the model again";
+
 /// The tensor `name` with `dim` numbers.
 fn take(name: &str, dim: usize, tensors: &dyn Fn(&str) -> Option<Vec<f32>>) -> Result<Vec<f32>> {
-    let fix = "the file is damaged: fit the model again";
-    let data = tensors(name).ok_or_else(|| Error::setting(format!("the tensor '{name}' is missing"), fix))?;
+    let data = tensors(name).ok_or_else(|| Error::setting(format!("the tensor '{name}' is missing"), DAMAGED))?;
     if data.len() != dim {
-        return Err(Error::setting(format!("the tensor '{name}' has {} numbers, not {dim}", data.len()), fix));
+        return Err(Error::setting(format!("the tensor '{name}' has {} numbers, not {dim}", data.len()), DAMAGED));
     }
     Ok(data)
 }

@@ -196,6 +196,19 @@ impl Prior {
         rest
     }
 
+    /// The densities of the last blocks, as many as `layout` has, over a model that has no others.
+    ///
+    /// # Panics
+    /// If the blocks of the layout are not as long as the last ones here.
+    pub fn of_last_blocks(&self, layout: &Layout) -> Prior {
+        let last = &self.blocks[self.blocks.len() - layout.blocks().len()..];
+        let blocks = last.iter().zip(layout.blocks()).map(|((range, density), block)| {
+            assert_eq!(range.len(), block.range.len(), "blocks of one length");
+            (block.range.clone(), density.clone())
+        });
+        Prior { blocks: blocks.collect(), layout: layout.clone(), settings: self.settings.clone(), entry: self.entry }
+    }
+
     /// The name in [`PRIORS`].
     pub fn name(&self) -> &'static str {
         self.entry.name

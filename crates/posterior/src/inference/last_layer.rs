@@ -1,0 +1,218 @@
+//! Deterministic features and a Bayesian last layer: f(x) = φ(x)ᵀW + b with φ from a MAP fit, full-covariance over W, b (METHODS V5).
+//!
+//! (a) The whole network is fitted by MAP. (b) φ(x) of all rows is what goes into its last layer. (c) Given φ the model is
+//! linear. With normal noise, kept at its MAP scale, and a normal prior its posterior is exact: Σ = (ΦᵀΦ/σ² + S⁻¹)⁻¹,
+//! μ = ΣΦᵀy/σ², one block per target (`exact/linear.rs`). Otherwise q = N(m, L Lᵀ) over the last layer and the likelihood's own
+//! parameters is fitted by variational inference, from the MAP values on. The evidence, or its bound, is that of the linear model.
+//!
+//! Reference: Snoek et al. (2015), ICML. Cost: a MAP fit, one pass over the rows, and N k² + k³ for k features, or steps of
+//! some n² for n parameters of the last layer.
+
+use super::full_covariance;
+use super::map::Map;
+use super::observer::Observer;
+use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
+use super::variational::{SAMPLES, elbo};
+use super::{Fit, Method, MethodEntry};
+use crate::Precision;
+use crate::data::{Dataset, Values};
+use crate::error::{Error, Result};
+use crate::exact::LinearRegression;
+use crate::family::{FullCovariance, packed_len};
+use crate::math::linalg::Cholesky;
+use crate::math::{MatRef, Threads};
+use crate::nn::{Activation, AnyNetwork, Dense, Mode, Pass, Sequential, Shape};
+use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::posterior::FullCovariancePosterior;
+use crate::problem::{Problem, full_layout};
+use crate::rng::Key;
+use crate::settings::{Allowed, Default, Setting, Settings, Value};
+use std::sync::Arc;
+
+const VI_EPOCHS: Setting = Setting {
+    name: "vi_epochs",
+    help: "passes over the data for the last layer where it is not exact; 0 means as many as epochs",
+    default: Default::Int(0),
+    allowed: Allowed::Int(0, 1_000_000),
+};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "last-layer",
+    summary: "a MAP network whose last layer is Bayesian: exact for normal noise, else full-covariance variational",
+    gives: "a full-covariance Gaussian over the last layer",
+    settings: &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE, VI_EPOCHS, SAMPLES],
+    build: |settings| Box::new(LastLayer { settings }),
+};
+
+/// The method with its settings.
+#[derive(Debug)]
+pub struct LastLayer {
+    settings: Settings,
+}
+
+/// Rows of a pass for features: bounds the memory of activations.
+const ROWS: usize = 1024;
+
+/// The last layer of a network: where its parameters stand, and its size.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    start: usize,
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Last {
+    /// The last layer has to be a dense one without an activation, as [`crate::nn::NetworkSpec`] makes it.
+    fn of(network: &dyn AnyNetwork) -> Result<Last> {
+        let (layout, lines) = (network.layout(), network.describe());
+        if let [.., weight, bias] = layout.blocks()
+            && let [inputs, outputs] = weight.shape[..]
+            && bias.shape == [outputs]
+            && weight.layer + 1 == lines.len()
+            && lines.last().is_some_and(|l| *l == format!("dense {outputs}"))
+        {
+            return Ok(Last { start: weight.range.start, inputs, outputs });
+        }
+        let last = lines.last().map_or("nothing", String::as_str);
+        Err(Error::setting(
+            format!(
+                "last-layer needs a network that ends in a dense layer without activation, and this ends in {last}"
+            ),
+            "add one, or use mean-field",
+        ))
+    }
+
+    fn len(&self) -> usize {
+        (self.inputs + 1) * self.outputs
+    }
+}
+
+/// φ of all rows.
+fn features<R: Precision>(problem: &Problem, last: Last, w: &[f32]) -> Vec<R> {
+    let (network, data) = (R::network(&**problem.network()), problem.data());
+    let width = data.shape.len();
+    let w: Vec<R> = w[..problem.network().layout().len()].iter().map(|v| R::of(f64::from(*v))).collect();
+    let x = data.x.to::<R>();
+    let mut workspace = network.workspace(ROWS.min(data.rows));
+    let mut out = Vec::with_capacity(data.rows * last.inputs);
+    for (i, x) in x.chunks(ROWS * width).enumerate() {
+        let rows = x.len() / width;
+        let pass = Pass { mode: Mode::Plain, layer: 0, first_row: (i * ROWS) as u64, threads: Threads::Pool };
+        network.forward(w[..].into(), MatRef::new(x, rows, width), &pass, &mut workspace);
+        out.extend_from_slice(workspace.last_input().map_or(x, |f| &f[..rows * last.inputs]));
+    }
+    out
+}
+
+/// The prior's mean and standard deviation of every parameter of the last layer, if it is normal.
+fn normal_prior(problem: &Problem, last: Last) -> Option<Vec<(f64, f64)>> {
+    let mut out = Vec::with_capacity(last.len());
+    let end = last.start + last.len();
+    for (range, density) in problem.prior().blocks().iter().filter(|(r, _)| r.start >= last.start && r.end <= end) {
+        out.resize(out.len() + range.len(), density.as_normal()?);
+    }
+    Some(out)
+}
+
+/// μ and L of the exact posterior of the last layer in the order of w, and log p(D) of the linear model.
+fn exact(
+    problem: &Problem,
+    last: Last,
+    w: &[f32],
+    variances: &[f64],
+    prior: &[(f64, f64)],
+) -> Result<(Vec<f32>, Vec<f32>, f64)> {
+    let (data, k) = (problem.data(), last.inputs + 1);
+    let mut with_bias = Vec::with_capacity(data.rows * k);
+    for row in features::<f64>(problem, last, w).chunks(last.inputs) {
+        with_bias.extend_from_slice(row);
+        with_bias.push(1.0);
+    }
+    let (mut mean, mut lower) = (vec![0.0; last.len()], vec![0.0; packed_len(last.len()).unwrap_or(0)]);
+    let mut log_evidence = 0.0;
+    for target in 0..last.outputs {
+        // Feature i of this target: W is in × out, and b comes after it like one more row.
+        let at = |i: usize| i * last.outputs + target;
+        let y: Vec<f64> = data.y.iter().skip(target).step_by(last.outputs).copied().collect();
+        let (prior_mean, precision): (Vec<f64>, Vec<f64>) =
+            (0..k).map(|i| prior[at(i)]).map(|(mean, std)| (mean, 1.0 / (std * std))).unzip();
+        let features = MatRef::new(&with_bias, data.rows, k);
+        let weights = data.weights.as_deref();
+        let fit = LinearRegression::fit(features, &y, weights, variances[target], &prior_mean, &precision)?;
+        log_evidence += fit.log_evidence();
+        // Targets are independent and each one's parameters stand in the order of its features: so L's rows interleave.
+        let root = Cholesky::new(&fit.covariance(), k)?;
+        for i in 0..k {
+            mean[at(i)] = fit.mean()[i] as f32;
+            let row = at(i) * (at(i) + 1) / 2;
+            (0..=i).for_each(|j| lower[row + at(j)] = root.factor()[i * k + j] as f32);
+        }
+    }
+    Ok((mean, lower, log_evidence))
+}
+
+/// The model of the outcomes given φ: one dense layer, the same likelihood, the prior of the last blocks.
+fn features_problem(problem: &Problem, last: Last, w: &[f32]) -> Result<Problem> {
+    let (shape, data) = (Shape::Flat(last.inputs), problem.data());
+    let dense = Dense::new(shape, last.outputs, Activation::Identity);
+    let network: Arc<dyn AnyNetwork> = Arc::new(Sequential::new(vec![Arc::new(dense)]));
+    let layout = full_layout(&*network, &**problem.likelihood());
+    let x = Values::F32(features::<f32>(problem, last, w).into());
+    let data = Dataset { x, shape, ..data.clone() };
+    Problem::new(network, problem.likelihood().clone(), problem.prior().of_last_blocks(&layout), data)
+}
+
+impl LastLayer {
+    /// The settings of the variational fit of the last layer.
+    fn variational(&self) -> Result<Settings> {
+        let own = &self.settings;
+        let mut given = own.restricted_to(&[BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE, SAMPLES]).to_pairs();
+        let epochs = if own.count("vi_epochs") > 0 { own.count("vi_epochs") } else { own.count("epochs") };
+        given.push(("epochs".to_owned(), Value::Int(epochs as i64)));
+        // It starts at a mode already: nothing to be found before the prior counts.
+        given.push(("kl_warmup".to_owned(), Value::Float(0.0)));
+        Settings::resolve(full_covariance::SETTINGS, &given, "the last layer")
+    }
+}
+
+impl Method for LastLayer {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let s = &self.settings;
+        let last = Last::of(&**problem.network())?;
+        let uncertain = problem.dim() - last.start;
+        let fix = "make the last hidden layer narrower, or use low-rank";
+        FullCovariance::check(ENTRY.name, uncertain, s.count("samples"), s.count("patience") > 0, fix)?;
+        let map = Map::with_settings_of(s).fit(problem, key, observer)?;
+        let mut w = map.posterior.draw(key).w;
+        let noise: Vec<f64> = w[last.start + last.len()..].iter().map(|v| f64::from(*v)).collect();
+        let gaussian = problem.likelihood().as_gaussian(&noise).zip(normal_prior(problem, last));
+        if let Some((variances, prior)) = gaussian {
+            let (mean, lower, log_evidence) = exact(problem, last, &w, &variances, &prior)?;
+            w[last.start..last.start + last.len()].copy_from_slice(&mean);
+            let posterior = FullCovariancePosterior::new(w, last.start, lower, Some(log_evidence));
+            return Ok(Fit { posterior: Box::new(posterior), summary: map.summary });
+        }
+        let linear = features_problem(problem, last, &w)?;
+        // A key that no purpose has, for a fit of its own.
+        let key = key.derive(u64::MAX);
+        let settings = self.variational()?;
+        let (mean, lower, fitted) = full_covariance::fit_from(&linear, &w[last.start..], &settings, key, observer)?;
+        w[last.start..].copy_from_slice(&mean);
+        let posterior = FullCovariancePosterior::new(w, last.start, lower, elbo(&linear, &fitted));
+        let summary = FitSummary {
+            steps: map.summary.steps + fitted.steps,
+            seconds: map.summary.seconds + fitted.seconds,
+            stopped_early: map.summary.stopped_early || fitted.stopped_early,
+            ..fitted
+        };
+        Ok(Fit { posterior: Box::new(posterior), summary })
+    }
+}
