@@ -6,6 +6,7 @@ pub mod matmul;
 mod real;
 pub mod simd;
 pub mod special;
+pub(crate) mod thin;
 
 pub use matmul::{Mat, MatRef, Threads, gemm};
 pub use real::Real;

@@ -9,7 +9,7 @@ use super::layout::{BlockSpec, Role};
 use super::noisy::{
     Gradient, Noisy, add_input_gradient, add_noise_by_row, change_input, fill_factor, grow, noise_key, through_factor,
 };
-use crate::math::{Mat, MatRef, Real, gemm};
+use crate::math::{Mat, MatRef, Real, gemm, thin};
 use crate::rng::Normals;
 use crate::simd_fn;
 
@@ -64,6 +64,18 @@ simd_fn! {
 }
 
 simd_fn! {
+    /// a ← φ(z) in place; z is kept where the slope will need it (`keep`, else empty).
+    fn activate<R>(activation: Activation, a: &mut [R], keep: &mut [R]) {
+        if !keep.is_empty() {
+            keep.copy_from_slice(a);
+        }
+        with_activation!(activation, A => for i in 0..a.len() {
+            a[i] = A.value::<R, F>(a[i]);
+        });
+    }
+}
+
+simd_fn! {
     /// δ ← δ ⊙ φ′ in place, and its sum over rows added to `d_bias`.
     fn slope_and_bias<R>(activation: Activation, z: &[R], a: &[R], delta: &mut [R], d_bias: &mut [R]) {
         let n = d_bias.len();
@@ -105,10 +117,23 @@ impl<R: Normals> LayerOps<R> for Dense {
     fn forward(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
         let (weight, bias) = w.split_at(self.fan_in * self.units);
         let out = &mut space.out[..x.rows * self.units];
-        let size = (x.rows, self.units, self.fan_in);
-        gemm(size, out, false, Mat::rows_of(x.data, self.fan_in), Mat::rows_of(weight, self.units), pass.threads);
         let kept = space.scratch[0].len().min(out.len());
-        bias_activation(self.activation, bias, out, &mut space.scratch[0][..kept]);
+        let keep = &mut space.scratch[0][..kept];
+        // Decided by the layer's shape alone, so that a row has the same bits in whatever chunk.
+        if self.units == 1 && self.fan_in > 0 {
+            thin::one_column(x.data, weight, bias[0], out);
+            activate(self.activation, out, keep);
+        } else if (1..=thin::FEW).contains(&self.fan_in) {
+            let floor = if self.activation == Activation::Relu { R::ZERO } else { R::of(f64::NEG_INFINITY) };
+            thin::few_terms(self.fan_in, x.data, weight, bias, floor, out);
+            if self.activation != Activation::Relu {
+                activate(self.activation, out, keep);
+            }
+        } else {
+            let (x_rows, weight) = (Mat::rows_of(x.data, self.fan_in), Mat::rows_of(weight, self.units));
+            gemm((x.rows, self.units, self.fan_in), out, false, x_rows, weight, pass.threads);
+            bias_activation(self.activation, bias, out, keep);
+        }
     }
 
     fn backward(
@@ -230,5 +255,56 @@ impl Layer for Dense {
             BlockSpec::new("weight", vec![self.fan_in, self.units], Role::Weight, self.fan_in).gain(gain),
             BlockSpec::new("bias", vec![self.units], Role::Bias, self.fan_in),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::Threads;
+    use crate::nn::{ACTIVATIONS, Mode};
+    use crate::rng::{Key, fill_normals};
+
+    /// φ(xW + b) and the z that is kept, by every product forward chooses from.
+    fn check<R: Normals>(epsilon: f64, activation: Activation, (m, n, k): (usize, usize, usize)) {
+        let normals = |seed, len| {
+            let mut v = vec![0.0f64; len];
+            fill_normals(Key::new(seed), &mut v);
+            v.into_iter().map(R::of).collect::<Vec<R>>()
+        };
+        let (x, w) = (normals(1, m * k), normals(2, k * n + n));
+        let layer = Dense::new(Shape::Flat(k), n, activation);
+        let mut space: LayerSpace<R> = layer.space(m);
+        let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: Threads::One };
+        layer.forward(&w, MatRef::new(&x, m, k), &pass, &mut space);
+        for i in 0..m * n {
+            let (row, j) = (i / n, i % n);
+            let terms = (0..k).map(|t| x[row * k + t].f64() * w[t * n + j].f64());
+            let bias = w[k * n + j].f64();
+            let z = bias + terms.clone().sum::<f64>();
+            // Rounding of the sum, as in `math::thin`; slopes are below 1.13, and an activation's own error below 4 ε,
+            // times z where it is a factor.
+            let rounding = (k + 1) as f64 * epsilon * (bias.abs() + terms.map(f64::abs).sum::<f64>());
+            let off = (space.out[i].f64() - activation.value::<f64, false>(z)).abs();
+            let tolerance = 1.13 * rounding + 4.0 * epsilon * (1.0 + z.abs());
+            assert!(off <= tolerance, "{activation:?} {m} × {n} × {k} at {i}: {off:e}");
+            if activation.slope_needs_input() {
+                assert!((space.scratch[0][i].f64() - z).abs() <= rounding, "{activation:?} {m} × {n} × {k}: z at {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn forward_agrees_with_loops() {
+        for (_, activation) in ACTIVATIONS {
+            for m in [1, 3, 4, 9] {
+                for n in [1, 2, 7, 8, 9, 16, 25, 50] {
+                    for k in [1, 2, 8, 13, 16, 17, 50] {
+                        check::<f32>(f32::EPSILON.into(), *activation, (m, n, k));
+                        check::<f64>(f64::EPSILON, *activation, (m, n, k));
+                    }
+                }
+            }
+        }
     }
 }
