@@ -101,7 +101,7 @@ fn tensors_bring_it_back_and_damage_is_an_error() {
 
 #[test]
 fn the_bound_is_the_mean_of_the_members_and_the_trace_too() {
-    let linear = Linear::new(60);
+    let linear = Linear::new(60, 2.0);
     let common = [("epochs", Value::Int(300)), ("batch_size", Value::Int(20))];
     let mut settings = common.to_vec();
     settings.push(("members", Value::Int(3)));
@@ -134,7 +134,7 @@ fn the_bound_is_the_mean_of_the_members_and_the_trace_too() {
 
 #[test]
 fn members_that_stop_at_different_epochs_have_one_trace() {
-    let linear = Linear::new(60);
+    let linear = Linear::new(60, 2.0);
     let settings = [
         ("epochs", Value::Int(3000)),
         ("patience", Value::Int(5)),
@@ -151,7 +151,7 @@ fn members_that_stop_at_different_epochs_have_one_trace() {
 
 #[test]
 fn one_two_and_four_threads_agree() {
-    let linear = Linear::new(60);
+    let linear = Linear::new(60, 2.0);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let settings = [("epochs", Value::Int(50)), ("members", Value::Int(5))];
@@ -178,7 +178,7 @@ impl Observer for Watch {
 
 #[test]
 fn progress_is_of_all_members_and_a_stop_stops_them_all() {
-    let linear = Linear::new(60);
+    let linear = Linear::new(60, 2.0);
     let pairs = [("epochs", 100), ("batch_size", 20), ("members", 4)].map(|(k, v)| (k.to_owned(), Value::Int(v)));
     let method = find("mixture").unwrap().configure(&pairs).unwrap();
     let watch = |stop_at| {

@@ -77,7 +77,7 @@ simd_fn! {
 }
 
 impl ScoreFunction {
-    /// The gradient of E_q[f] in m and in σ, from S draws: `values` are f_s, `noise` their ε, draw after draw (S × P),
+    /// The gradient of f's expectation in m and in σ, from S draws: `values` are f_s, `noise` their ε, draw after draw (S × P),
     /// `std` is σ. Allocates nothing; the same bits on any number of threads.
     ///
     /// # Panics

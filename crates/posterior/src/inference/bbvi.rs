@@ -39,6 +39,7 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         Setting {
             help: "S: weights drawn per step; their noise is kept, so memory grows with it",
             default: Default::Int(16),
+            allowed: Allowed::Int(1, 1000),
             ..SAMPLES
         },
         Setting {

@@ -161,3 +161,51 @@ impl Observer for Seat<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Silent;
+    use super::*;
+    use crate::data::{Dataset, Values};
+    use crate::error::Error;
+    use crate::likelihood::Outcome;
+    use crate::model::Recipe;
+    use crate::nn::Shape;
+    use crate::settings::Settings;
+
+    /// The member of one key fails; the others run until they are stopped.
+    #[derive(Debug)]
+    struct Failing(Key, Settings);
+
+    impl Method for Failing {
+        fn name(&self) -> &'static str {
+            "failing"
+        }
+        fn settings(&self) -> &Settings {
+            &self.1
+        }
+        fn fit(&self, _: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+            if key == self.0 {
+                return Err(Error::numerical("it broke down", "mend it"));
+            }
+            let progress = Progress { step: 1, steps: 2, epoch: 1, epochs: 2, objective: f64::NAN };
+            while observer.progress(&progress) == Flow::Continue {
+                std::thread::yield_now();
+            }
+            Err(ErrorKind::Interrupted.into())
+        }
+    }
+
+    #[test]
+    fn the_member_that_fails_stops_the_others_and_its_error_is_told() {
+        let data = Dataset::new(Values::F64(vec![0.0, 1.0].into()), Shape::Flat(1), vec![0.0, 1.0], 1);
+        let problem = Recipe::default().resolve_for(Shape::Flat(1), Outcome::Real, 1).unwrap().problem(data).unwrap();
+        let key = Key::new(1);
+        let last = key.purpose(Purpose::Member).derive(3);
+        let method = Failing(last, Settings::resolve(&[], &[], "").unwrap());
+        // Four threads, so that all four members run at a time.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+        let error = pool.install(|| fit_members(&method, 4, &problem, key, &mut Silent)).unwrap_err();
+        assert_eq!(error.to_string(), "it broke down; mend it");
+    }
+}

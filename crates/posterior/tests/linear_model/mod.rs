@@ -11,7 +11,6 @@ use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
 
 pub const NOISE: f64 = 0.5;
-pub const PRIOR: f64 = 2.0;
 pub const INPUTS: usize = 3;
 /// Three weights and a bias.
 pub const DIM: usize = INPUTS + 1;
@@ -23,16 +22,20 @@ pub struct Linear {
     pub curvature: [[f64; DIM]; DIM],
     /// Xᵀy/σ²
     pub pull: [f64; DIM],
+    /// s
+    prior_std: f64,
 }
 
 impl Linear {
-    /// With the prior N(0, PRIOR²) on every weight and the bias.
-    pub fn new(rows: usize) -> Linear {
-        let prior =
-            Choice::named("normal").with("weight_std", Value::Float(PRIOR)).with("bias_std", Value::Float(PRIOR));
-        Linear::with_prior(rows, prior.with("scaling", Value::Text("none".into())))
+    /// With the prior N(0, s²) on every weight and the bias.
+    pub fn new(rows: usize, prior_std: f64) -> Linear {
+        let prior = Choice::named("normal")
+            .with("weight_std", Value::Float(prior_std))
+            .with("bias_std", Value::Float(prior_std));
+        Linear { prior_std, ..Linear::with_prior(rows, prior.with("scaling", Value::Text("none".into()))) }
     }
 
+    /// With any prior; no closed optimum.
     pub fn with_prior(rows: usize, prior: Choice) -> Linear {
         let mut stream = Stream::new(Key::new(1));
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -61,13 +64,13 @@ impl Linear {
         let shape = Shape::Flat(INPUTS);
         let resolved = recipe.resolve_for(shape, Outcome::Real, 1).unwrap();
         let problem = resolved.problem(Dataset::new(Values::F64(x.into()), shape, y, 1)).unwrap();
-        Linear { problem, curvature, pull }
+        Linear { problem, curvature, pull, prior_std: f64::NAN }
     }
 
     /// Λ = XᵀX/σ² + βI/s², the posterior's precision for β = 1.
     pub fn precision(&self, beta: f64) -> [[f64; DIM]; DIM] {
         let mut precision = self.curvature;
-        (0..DIM).for_each(|i| precision[i][i] += beta / (PRIOR * PRIOR));
+        (0..DIM).for_each(|i| precision[i][i] += beta / (self.prior_std * self.prior_std));
         precision
     }
 
