@@ -2,7 +2,8 @@
 
 use crate::timing::measure;
 use posterior::data::{Dataset, Values};
-use posterior::inference::{MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::family::LowRank;
+use posterior::inference::{FamilyTrainer, MeanFieldTrainer, PointTrainer, StepPlan};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, Mode, NetworkSpec, Shape};
@@ -53,6 +54,20 @@ fn plain_and_bayes(who: &str, names: [&str; 2], problem: &Problem) {
     });
 }
 
+/// A variational step whose covariance has five correlated directions, full batch.
+fn low_rank(who: &str, name: &str, problem: &Problem) {
+    let rows = problem.data().rows;
+    let mean = problem.initial(Key::new(4));
+    let std = vec![0.05; mean.len()];
+    let family = LowRank::new(&mean, &std, 5, 1, Key::new(5));
+    let mut trainer = FamilyTrainer::new(problem, family, 1, rows, Key::new(3));
+    let mut step = 0;
+    measure(who, name, || {
+        black_box(trainer.step(Rows::All, StepPlan { step, rate: 1e-3, beta: 1.0 }));
+        step += 1;
+    });
+}
+
 pub fn run(threads: usize) {
     let who = &format!("posterior-{threads}t");
     for rows in [32, 128] {
@@ -61,6 +76,7 @@ pub fn run(threads: usize) {
     }
     let digits = problem("400,400", Activation::Relu, Shape::Flat(784), 128, 10, 1.0);
     plain_and_bayes(who, ["W2a", "W2b"], &digits);
+    low_rank(who, "W2_low_rank", &digits);
     let image = Shape::Image { channels: 1, height: 28, width: 28 };
     plain_and_bayes(who, ["W3a", "W3b"], &problem("lenet-5", Activation::Relu, image, 128, 10, 1.0));
 
