@@ -2,11 +2,12 @@
 //!
 //! Data come from the folder named by `POSTERIOR_DATA`; where it is not set, a line says that the result was skipped.
 
+use posterior::apply::compress::{Memory, Rule, prune};
 use posterior::data::{EncodeOptions, Encoded, ReadOptions, Table};
 use posterior::inference::{Flow, Observer, Progress};
 use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Role};
-use posterior::posterior::{MeanFieldPosterior, PointPosterior};
+use posterior::posterior::PointPosterior;
 use posterior::predict::Predictor;
 use posterior::score::{METRICS, Scored};
 use posterior::settings::Value;
@@ -258,14 +259,13 @@ impl Published {
         }
         let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };
         let started = Instant::now();
-        let mut model = Model::fit(&recipe, &train, &options, 0, &mut Dots(0))?;
+        let model = Model::fit(&recipe, &train, &options, 0, &mut Dots(0))?;
         eprintln!();
         let encoded = model.encoder.encode(&test, true)?;
         let mut figures = self.figures(&model, &encoded);
-        if let (Some(keep), Some(pruned)) = (self.keep, self.keep.and_then(|keep| pruned(&model, keep))) {
-            eprintln!("pruned to {keep}");
-            model.posterior = Arc::new(pruned);
-            figures.pruned_error_percent = Some(self.figures(&model, &encoded).error_percent);
+        if let Some(keep) = self.keep {
+            let pruned = prune(&model, Rule::Keep(keep), Memory::MeanAndStd)?;
+            figures.pruned_error_percent = Some(self.figures(&pruned.model, &encoded).error_percent);
         }
         let settings: Vec<String> = recipe.method.settings.iter().map(|(k, v)| format!("{k}={v:?}")).collect();
         let mut line = json!({
@@ -321,18 +321,4 @@ impl Published {
         }
         figures
     }
-}
-
-/// All but a part of the weights set to 0: those with the lowest |mean|/std.
-fn pruned(model: &Model, keep: f64) -> Option<MeanFieldPosterior> {
-    let (mean, std) = model.posterior.as_prior()?;
-    let (mut mean, mut std) = (mean.to_vec(), std.to_vec());
-    let blocks = model.network.layout().blocks().iter().filter(|b| b.role == Role::Weight);
-    let mut weights: Vec<usize> = blocks.flat_map(|b| b.range.clone()).collect();
-    weights.sort_by(|&a, &b| (mean[a].abs() / std[a]).total_cmp(&(mean[b].abs() / std[b])));
-    let removed = weights.len() - (keep * weights.len() as f64).round() as usize;
-    for &i in &weights[..removed] {
-        (mean[i], std[i]) = (0.0, 0.0);
-    }
-    Some(MeanFieldPosterior::new(mean, std, None))
 }

@@ -2,7 +2,10 @@
 
 use crate::timing::measure;
 use posterior::data::{Dataset, Values};
-use posterior::inference::{IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::family::LowRank;
+use posterior::inference::{
+    ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan,
+};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, Mode, NetworkSpec, Shape};
@@ -53,14 +56,44 @@ fn plain_and_bayes(who: &str, names: [&str; 2], problem: &Problem) {
     });
 }
 
-/// A step of variational online Newton, full batch.
-fn natural_gradient(who: &str, name: &str, problem: &Problem) {
-    let options = IvonOptions { hessian_init: 1.0, beta1: 0.9, beta2: 0.99, learning_rate: 1e-3 };
+/// Steps of other methods: the estimators with noise by row, MC dropout, variational online Newton; full batch.
+fn others(who: &str, workload: &str, problem: &Problem) {
+    let rows = problem.data().rows;
+    let plan = |step| StepPlan { step, rate: 1e-3, beta: 1.0 };
     let mean = problem.initial(Key::new(4));
-    let mut ivon = IvonTrainer::new(problem, &mean, options, 1, problem.data().rows, Key::new(3));
+    let std = vec![0.05; mean.len()];
+    let mut step = 0;
+    for (name, estimator) in &ESTIMATORS[1..] {
+        let mut q = MeanFieldTrainer::new(problem, &mean, &std, 1, rows, Key::new(3)).with_estimator(*estimator);
+        measure(who, &format!("{workload}_{name}"), || {
+            black_box(q.step(Rows::All, plan(step)));
+            step += 1;
+        });
+    }
+    let dropping = problem.with_dropout(0.0, 0.5).expect("a rate");
+    let mut dropout = PointTrainer::new(&dropping, true, rows, Key::new(3));
+    measure(who, &format!("{workload}_mc-dropout"), || {
+        black_box(dropout.step(Rows::All, plan(step)));
+        step += 1;
+    });
+    let options = IvonOptions { hessian_init: 1.0, beta1: 0.9, beta2: 0.99, learning_rate: 1e-3 };
+    let mut ivon = IvonTrainer::new(problem, &mean, options, 1, rows, Key::new(3));
+    measure(who, &format!("{workload}_ivon"), || {
+        black_box(ivon.step(Rows::All, plan(step)));
+        step += 1;
+    });
+}
+
+/// A variational step whose covariance has five correlated directions, full batch.
+fn low_rank(who: &str, name: &str, problem: &Problem) {
+    let rows = problem.data().rows;
+    let mean = problem.initial(Key::new(4));
+    let std = vec![0.05; mean.len()];
+    let family = LowRank::new(&mean, &std, 5, 1, Key::new(5));
+    let mut trainer = FamilyTrainer::new(problem, family, 1, rows, Key::new(3));
     let mut step = 0;
     measure(who, name, || {
-        black_box(ivon.step(Rows::All, StepPlan { step, rate: 1e-3, beta: 1.0 }));
+        black_box(trainer.step(Rows::All, StepPlan { step, rate: 1e-3, beta: 1.0 }));
         step += 1;
     });
 }
@@ -73,9 +106,12 @@ pub fn run(threads: usize) {
     }
     let digits = problem("400,400", Activation::Relu, Shape::Flat(784), 128, 10, 1.0);
     plain_and_bayes(who, ["W2a", "W2b"], &digits);
-    natural_gradient(who, "W2_ivon", &digits);
+    others(who, "W2", &digits);
+    low_rank(who, "W2_low-rank", &digits);
     let image = Shape::Image { channels: 1, height: 28, width: 28 };
-    plain_and_bayes(who, ["W3a", "W3b"], &problem("lenet-5", Activation::Relu, image, 128, 10, 1.0));
+    let digits = problem("lenet-5", Activation::Relu, image, 128, 10, 1.0);
+    plain_and_bayes(who, ["W3a", "W3b"], &digits);
+    others(who, "W3", &digits);
 
     let boston = problem("50", Activation::Tanh, Shape::Flat(13), 500, 0, 0.1);
     let w32: Vec<f32> = boston.initial(Key::new(4));

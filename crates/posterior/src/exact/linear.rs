@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_weight_of_two_is_a_row_twice_and_of_zero_is_no_row() {
         let c = case(9, 3);
-        let weights = [1.0, 2.0, 0.0, 1.0, 1.0, 0.0, 2.0, 1.0, 1.0];
+        let weights = [1.0, 2.0, 0.0, 1.0, 3.0, 0.0, 2.0, 1.0, 1.0]; // their sum is not 9
         let rows: Vec<usize> = (0..9).flat_map(|i| std::iter::repeat_n(i, weights[i] as usize)).collect();
         let repeated = Case {
             n: rows.len(),

@@ -70,7 +70,7 @@ struct Team {
     /// This team's part of Uᵀ D⁻¹ U: the lower triangle.
     inner: Vec<f64>,
     kl: f64,
-    /// V of a tile, or one scaled column.
+    /// V of a tile; or the inverse variances of a block and one column scaled by them.
     scratch: Vec<f32>,
 }
 
@@ -90,12 +90,23 @@ pub struct LowRank {
 }
 
 simd_fn! {
-    /// s ← u/σ²
-    fn divide_by_variance(u: &[f32], std: &[f32], s: &mut [f32]) {
-        let n = s.len();
-        let (u, std) = (&u[..n], &std[..n]);
+    /// d ← 1/σ²
+    fn inverse_variances(std: &[f32], d: &mut [f32]) {
+        let n = d.len();
+        let std = &std[..n];
         for i in 0..n {
-            s[i] = u[i] / (std[i] * std[i]);
+            d[i] = 1.0 / (std[i] * std[i]);
+        }
+    }
+}
+
+simd_fn! {
+    /// s ← u ⊙ d
+    fn multiply(u: &[f32], d: &[f32], s: &mut [f32]) {
+        let n = s.len();
+        let (u, d) = (&u[..n], &d[..n]);
+        for i in 0..n {
+            s[i] = u[i] * d[i];
         }
     }
 }
@@ -127,7 +138,11 @@ simd_fn! {
         let Terms { z, inverse, share, centre, precision, beta, step } = terms;
         let (n, rank, bt) = (g.len(), columns.len(), beta * precision);
         let std = &block.std[at..][..n];
-        let mut leverage = [0.0f32; TILE];
+        let (mut leverage, mut inverse_variance) = ([0.0f32; TILE], [0.0f32; TILE]);
+        let inverse_variance = &mut inverse_variance[..n];
+        for i in 0..n {
+            inverse_variance[i] = 1.0 / (std[i] * std[i]);
+        }
         // All of V before any of U moves.
         for (a, v) in v.chunks_exact_mut(TILE).enumerate() {
             let mut sum = [0.0f32; TILE];
@@ -140,7 +155,7 @@ simd_fn! {
             }
             let (u, leverage, v) = (&columns[a].u[at..][..n], &mut leverage[..n], &mut v[..n]);
             for i in 0..n {
-                v[i] = sum[i] / (std[i] * std[i]);
+                v[i] = sum[i] * inverse_variance[i];
                 leverage[i] = Real::mul_add::<F>(v[i], u[i], leverage[i]);
             }
         }
@@ -191,10 +206,12 @@ impl Team {
             let (columns, number, n) = (&self.columns[b * rank..(b + 1) * rank], first_block + b, w.len());
             f32::fill_block(key.block(number as u64), &mut block.noise[..n]);
             draw_block(&block.mean, &block.rho, &block.noise, &mut block.std, w);
+            let (inverse, scaled) = self.scratch[..2 * BLOCK].split_at_mut(BLOCK);
+            let (inverse, scaled) = (&mut inverse[..n], &mut scaled[..n]);
+            inverse_variances(&block.std, inverse);
             for (a, column) in columns.iter().enumerate() {
                 axpy(z[a], &column.u[..n], w);
-                let scaled = &mut self.scratch[..n];
-                divide_by_variance(&column.u, &block.std, scaled);
+                multiply(&column.u, inverse, scaled);
                 for (sum, other) in self.inner[a * rank..=a * rank + a].iter_mut().zip(columns) {
                     *sum += dot(scaled, &other.u[..n]);
                 }
@@ -265,7 +282,7 @@ impl LowRank {
                 sums: vec![zero; if draws > 1 { numbers.len() * (2 + rank) } else { 0 }],
                 inner: vec![0.0; rank * rank],
                 kl: 0.0,
-                scratch: vec![0.0; BLOCK.max(rank * TILE)],
+                scratch: vec![0.0; (2 * BLOCK).max(rank * TILE)],
             };
             for (b, number) in numbers.enumerate() {
                 let range = number * BLOCK..dim.min((number + 1) * BLOCK);

@@ -40,6 +40,8 @@ simd_fn! {
 
 simd_fn! {
     /// xᵀy: sixteen lanes in the vectors' precision, added up in f64 in a fixed order.
+    ///
+    /// The lanes stay in registers as long as nothing else is done with them than this: what is left over has a sum of its own.
     pub fn dot<R>(x: &[R], y: &[R]) -> f64 {
         let mut lanes = [R::ZERO; 16];
         let y = &y[..x.len()];
@@ -49,9 +51,10 @@ simd_fn! {
                 lanes[l] = x[l].mul_add::<F>(y[l], lanes[l]);
             }
         }
-        for (l, (x, y)) in x_rest.iter().zip(y_rest).enumerate() {
-            lanes[l] = x.mul_add::<F>(*y, lanes[l]);
+        let mut rest = R::ZERO;
+        for (x, y) in x_rest.iter().zip(y_rest) {
+            rest = x.mul_add::<F>(*y, rest);
         }
-        lanes.iter().map(|v| v.f64()).sum()
+        lanes.iter().map(|v| v.f64()).sum::<f64>() + rest.f64()
     }
 }
