@@ -20,7 +20,8 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 // SAFETY: hands everything on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if !inside_gemm() {
+        // The pool's threads alone: the test harness prints when a test takes long.
+        if !inside_gemm() && rayon::current_thread_index().is_some() {
             COUNT.fetch_add(1, Ordering::Relaxed);
         }
         unsafe { System.alloc(layout) }
@@ -46,19 +47,28 @@ fn problem(network: &str, shape: Shape, rows: usize, classes: usize, prior: &str
     resolved.problem(Dataset::new(Values::F32(x.into()), shape, y, 1)).unwrap()
 }
 
-/// Allocations of 20 steps, after some steps to fill lazily made buffers of other crates.
+/// Allocations of 20 steps, after some steps to fill lazily made buffers of other crates: the fewest of up to five counts, since
+/// the pool's idle threads allocate once in a while, and a step that allocates does so every time.
 fn allocations(mut step: impl FnMut(u64)) -> usize {
     (0..5).for_each(&mut step);
-    let before = COUNT.load(Ordering::Relaxed);
-    (5..25).for_each(&mut step);
-    COUNT.load(Ordering::Relaxed) - before
+    let mut fewest = usize::MAX;
+    for window in 0..5 {
+        let before = COUNT.load(Ordering::Relaxed);
+        (5 + 20 * window..25 + 20 * window).for_each(&mut step);
+        fewest = fewest.min(COUNT.load(Ordering::Relaxed) - before);
+        if fewest == 0 {
+            break;
+        }
+    }
+    fewest
 }
 
 #[test]
 fn a_step_allocates_nothing() {
-    assert!(allocations(|_| drop(std::hint::black_box(vec![1u8]))) >= 20, "the counter counts");
-    let image = Shape::Image { channels: 1, height: 28, width: 28 };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let counted = pool.install(|| allocations(|_| drop(std::hint::black_box(vec![1u8]))));
+    assert!(counted >= 20, "the counter counts");
+    let image = Shape::Image { channels: 1, height: 28, width: 28 };
     let plan = |step| StepPlan { step, rate: 1e-3, beta: 1.0 };
     for (network, shape, rows, classes, prior) in [
         ("50", Shape::Flat(8), 32, 0, "normal"),
