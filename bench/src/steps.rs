@@ -2,7 +2,7 @@
 
 use crate::timing::measure;
 use posterior::data::{Dataset, Values};
-use posterior::inference::{MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::inference::{MeanFieldTrainer, MomentsTrainer, PointTrainer, StepPlan};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, Mode, NetworkSpec, Shape};
@@ -34,7 +34,7 @@ fn problem(network: &str, activation: Activation, shape: Shape, rows: usize, cla
     resolved.problem(Dataset::new(Values::F32(x.into()), shape, y, 1)).expect("a problem")
 }
 
-/// A plain step (maximum likelihood) and a Bayes-by-Backprop step, full batch.
+/// A plain step (maximum likelihood), a Bayes-by-Backprop step and, of a dense network, one by moments; full batch.
 fn plain_and_bayes(who: &str, names: [&str; 2], problem: &Problem) {
     let rows = problem.data().rows;
     let plan = |step| StepPlan { step, rate: 1e-3, beta: 1.0 };
@@ -51,6 +51,12 @@ fn plain_and_bayes(who: &str, names: [&str; 2], problem: &Problem) {
         black_box(bayes.step(Rows::All, plan(step)));
         step += 1;
     });
+    if let Ok(mut moments) = MomentsTrainer::new(problem, &mean, &std, rows, Key::new(3)) {
+        measure(who, &format!("{}_moments", names[1]), || {
+            black_box(moments.step(Rows::All, plan(step)));
+            step += 1;
+        });
+    }
 }
 
 pub fn run(threads: usize) {

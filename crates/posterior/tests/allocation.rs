@@ -1,7 +1,7 @@
 //! A training step allocates nothing. `gemm` packs its operands into memory of its own, which is told apart.
 
 use posterior::data::{Dataset, Values};
-use posterior::inference::{MeanFieldTrainer, PointTrainer, StepPlan};
+use posterior::inference::{MeanFieldTrainer, MomentsTrainer, PointTrainer, StepPlan};
 use posterior::likelihood::Outcome;
 use posterior::math::matmul::allocation::inside_gemm;
 use posterior::model::{Choice, Recipe};
@@ -79,8 +79,14 @@ fn a_step_allocates_nothing() {
                 assert_eq!(n, 0, "map {network} {prior}");
                 let mean = problem.initial(Key::new(2));
                 let std = vec![0.05; mean.len()];
+                let size = if matches!(rows, Rows::All) { problem.data().rows } else { batch.len() };
+                if let Ok(mut q) = MomentsTrainer::new(&problem, &mean, &std, size, Key::new(1)) {
+                    let n = allocations(|t| {
+                        q.step(rows, plan(t));
+                    });
+                    assert_eq!(n, 0, "moments {network} {prior}");
+                }
                 for samples in [1, 3] {
-                    let size = if matches!(rows, Rows::All) { problem.data().rows } else { batch.len() };
                     let mut q = MeanFieldTrainer::new(&problem, &mean, &std, samples, size, Key::new(1));
                     let n = allocations(|t| {
                         q.step(rows, plan(t));

@@ -1,7 +1,7 @@
 //! The same seed gives the same bits on 1, 2 and 4 threads, for every method, on networks that are split in different ways.
 
-use posterior::data::{Dataset, Values};
 use posterior::ErrorKind;
+use posterior::data::{Dataset, Values};
 use posterior::inference::{METHODS, Silent};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
@@ -99,7 +99,9 @@ fn one_two_and_four_threads_agree() {
     for case in cases() {
         for method in METHODS {
             let one = fit(&case, method.name, 1);
-            assert!(one.is_some() || case.name == "wide", "{} refuses {}", method.name, case.name);
+            // A prior that is not normal is not for every method; moments are for dense layers alone.
+            let may_refuse = case.name == "wide" || (case.name, method.name) == ("conv", "moments");
+            assert!(one.is_some() || may_refuse, "{} refuses {}", method.name, case.name);
             for threads in [2, 4] {
                 assert!(one == fit(&case, method.name, threads), "{} {} on {threads} threads", case.name, method.name);
             }

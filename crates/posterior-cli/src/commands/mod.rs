@@ -12,7 +12,7 @@ mod recipe;
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
 use posterior::model::Model;
-use posterior::predict::NetworkPredictor;
+use posterior::predict::Predictor;
 use posterior::rng::Key;
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
@@ -76,11 +76,14 @@ fn check_memory(rows: usize, draws: u32, outputs: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The model's predictor; its random numbers follow from the model's seed unless the user gives one.
-fn predictor(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
+/// The model's predictor, by draws or by moments; random numbers follow from the model's seed unless the user gives one.
+fn predictor(model: &Model, draws: u32, moments: bool, common: &Common) -> anyhow::Result<Box<dyn Predictor>> {
+    if moments {
+        return Ok(Box::new(model.moments_predictor(draws as usize)?));
+    }
     let mut predictor = model.predictor(draws as usize);
     if let Some(seed) = common.seed {
         predictor.key = Key::new(seed);
     }
-    predictor
+    Ok(Box::new(predictor))
 }

@@ -4,6 +4,7 @@ mod gaussian_dropout;
 mod map;
 mod mc_dropout;
 mod mean_field;
+mod moments;
 mod observer;
 mod point;
 mod sparse_dropout;
@@ -14,6 +15,7 @@ pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
+pub use moments::{MomentsInference, MomentsTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
 pub use sparse_dropout::SparseDropout;
@@ -71,6 +73,7 @@ pub const METHODS: &[MethodEntry] = &[
     gaussian_dropout::GAUSSIAN,
     gaussian_dropout::VARIATIONAL,
     sparse_dropout::ENTRY,
+    moments::ENTRY,
 ];
 
 impl MethodEntry {
