@@ -1,4 +1,4 @@
-//! Predictive of 100 weight draws from a mean-field Gaussian for 10 000 rows, through the library's predictor.
+//! Predictive of 100 weight draws from a mean-field Gaussian for 10 000 rows, through the library's predictor; and by moments.
 
 use crate::timing::measure;
 use posterior::data::Values;
@@ -6,7 +6,7 @@ use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};
 use posterior::posterior::MeanFieldPosterior;
-use posterior::predict::{NetworkPredictor, Predictor, TargetScale};
+use posterior::predict::{MomentsPredictor, NetworkPredictor, Predictor, TargetScale};
 use posterior::problem::full_layout;
 use posterior::rng::{Key, fill_normals};
 use posterior::settings::Value;
@@ -38,6 +38,12 @@ fn predictor(network: &str, activation: Activation, shape: Shape, classes: usize
     }
 }
 
+/// The same posterior by moments.
+fn by_moments(p: &NetworkPredictor) -> MomentsPredictor {
+    MomentsPredictor::new(&*p.network, p.likelihood.clone(), &*p.posterior, DRAWS, p.scale.clone())
+        .expect("dense layers")
+}
+
 fn inputs(width: usize) -> Values {
     let mut x = vec![0.0f32; ROWS * width];
     fill_normals(Key::new(3), &mut x);
@@ -54,6 +60,13 @@ pub fn run(threads: usize) {
             black_box(large.predict(&x).classes());
         });
     }
+    let moments = by_moments(&large);
+    measure(who, "moments_784-400-400-10", || {
+        black_box(moments.predict(&x).classes());
+    });
+    measure(who, "moments_784-400-400-10_outputs", || {
+        black_box(moments.moments(&x));
+    });
     let (x, small) = (inputs(8), predictor("50", Activation::Tanh, Shape::Flat(8), 0));
     for name in ["mc_8-50-1_b1000", "mc_8-50-1_b2500", "mc_8-50-1_b10000", "mc_8-50-1_bmm_b250", "mc_8-50-1_bmm_b1000"]
     {
@@ -61,4 +74,11 @@ pub fn run(threads: usize) {
             black_box(small.predict(&x).real());
         });
     }
+    let moments = by_moments(&small);
+    measure(who, "moments_8-50-1", || {
+        black_box(moments.predict(&x).real());
+    });
+    measure(who, "moments_8-50-1_outputs", || {
+        black_box(moments.moments(&x));
+    });
 }

@@ -4,7 +4,7 @@ use crate::timing::measure;
 use posterior::data::{Dataset, Values};
 use posterior::family::LowRank;
 use posterior::inference::{
-    ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan,
+    ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, MomentsTrainer, PointTrainer, StepPlan,
 };
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
@@ -37,7 +37,7 @@ fn problem(network: &str, activation: Activation, shape: Shape, rows: usize, cla
     resolved.problem(Dataset::new(Values::F32(x.into()), shape, y, 1)).expect("a problem")
 }
 
-/// A plain step (maximum likelihood) and a Bayes-by-Backprop step, full batch.
+/// A plain step (maximum likelihood), a Bayes-by-Backprop step and, of a dense network, one by moments; full batch.
 fn plain_and_bayes(who: &str, names: [&str; 2], problem: &Problem) {
     let rows = problem.data().rows;
     let plan = |step| StepPlan { step, rate: 1e-3, beta: 1.0 };
@@ -67,6 +67,12 @@ fn others(who: &str, workload: &str, problem: &Problem) {
         let mut q = MeanFieldTrainer::new(problem, &mean, &std, 1, rows, Key::new(3)).with_estimator(*estimator);
         measure(who, &format!("{workload}_{name}"), || {
             black_box(q.step(Rows::All, plan(step)));
+            step += 1;
+        });
+    }
+    if let Ok(mut moments) = MomentsTrainer::new(problem, &mean, &std, rows, Key::new(3)) {
+        measure(who, &format!("{workload}_moments"), || {
+            black_box(moments.step(Rows::All, plan(step)));
             step += 1;
         });
     }

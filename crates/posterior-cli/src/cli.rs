@@ -157,6 +157,9 @@ pub struct Predict {
     /// Draws from the posterior
     #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub draws: u32,
+    /// One pass of means and variances instead of draws: fast; dense networks under a diagonal Gaussian
+    #[arg(long)]
+    pub moments: bool,
     #[command(flatten)]
     pub common: Common,
 }
@@ -178,6 +181,9 @@ pub struct Evaluate {
     /// Draws from the posterior
     #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub draws: u32,
+    /// One pass of means and variances instead of draws: fast; dense networks under a diagonal Gaussian
+    #[arg(long)]
+    pub moments: bool,
     #[command(flatten)]
     pub common: Common,
 }

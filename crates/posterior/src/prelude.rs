@@ -8,7 +8,7 @@ pub use crate::likelihood::{LIKELIHOODS, Likelihood, Outcome};
 pub use crate::model::{Choice, Model, Recipe};
 pub use crate::nn::{Activation, NetworkSpec, Shape};
 pub use crate::posterior::Posterior;
-pub use crate::predict::{NetworkPredictor, Predictive, Predictor};
+pub use crate::predict::{MomentsPredictor, NetworkPredictor, Predictive, Predictor};
 pub use crate::prior::{PRIORS, Prior};
 pub use crate::problem::Problem;
 pub use crate::rng::Key;

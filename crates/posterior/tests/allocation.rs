@@ -3,7 +3,8 @@
 use posterior::data::{Dataset, Values};
 use posterior::family::{FullCovariance, LowRank, ScoreFunction};
 use posterior::inference::{
-    BlackBoxTrainer, ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, PointTrainer, StepPlan,
+    BlackBoxTrainer, ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, MomentsTrainer,
+    PointTrainer, StepPlan,
 };
 use posterior::likelihood::Outcome;
 use posterior::math::matmul::allocation::inside_gemm;
@@ -80,57 +81,43 @@ fn a_step_allocates_nothing() {
         let problem = problem(network, shape, rows, classes, prior);
         let batch: Vec<u32> = (0..rows as u32 / 2).collect();
         for rows in [Rows::All, Rows::Batch(&batch)] {
+            // Rows::Batch needs the gather buffers, which exist when a batch is smaller than the data.
+            let size = if matches!(rows, Rows::All) { problem.data().rows } else { batch.len() };
             pool.install(|| {
-                let mut map = PointTrainer::new(&problem, true, problem.data().rows, Key::new(1));
-                // Rows::Batch needs the gather buffers, which exist when a batch is smaller than the data.
-                if matches!(rows, Rows::Batch(_)) {
-                    map = PointTrainer::new(&problem, true, batch.len(), Key::new(1));
+                macro_rules! expect_none {
+                    ($what:expr, $trainer:expr) => {
+                        let mut trainer = $trainer;
+                        let n = allocations(|t| {
+                            trainer.step(rows, plan(t));
+                        });
+                        assert_eq!(n, 0, "{} {network} {prior}", $what);
+                    };
                 }
-                let n = allocations(|t| {
-                    map.step(rows, plan(t));
-                });
-                assert_eq!(n, 0, "map {network} {prior}");
+                let key = Key::new(1);
+                expect_none!("map", PointTrainer::new(&problem, true, size, key));
                 let mean = problem.initial(Key::new(2));
                 let std = vec![0.05; mean.len()];
+                if let Ok(trainer) = MomentsTrainer::new(&problem, &mean, &std, size, key) {
+                    expect_none!("moments", trainer);
+                }
                 // What several draws add is the same for all networks: the large one need not show it.
-                let all = [1, 3];
-                for samples in &all[..if network == "lenet-5" { 1 } else { 2 }] {
-                    let samples = *samples;
-                    let size = if matches!(rows, Rows::All) { problem.data().rows } else { batch.len() };
+                for samples in if network == "lenet-5" { 1..=1 } else { 1..=2 } {
+                    let what = |name: &str| format!("{name}, {samples} samples,");
                     for (name, estimator) in ESTIMATORS {
-                        let mut q = MeanFieldTrainer::new(&problem, &mean, &std, samples, size, Key::new(1))
-                            .with_estimator(*estimator);
-                        let n = allocations(|t| {
-                            q.step(rows, plan(t));
-                        });
-                        assert_eq!(n, 0, "mean-field {name} {network} {prior} with {samples} samples");
+                        let trainer = MeanFieldTrainer::new(&problem, &mean, &std, samples, size, key);
+                        expect_none!(what(name), trainer.with_estimator(*estimator));
                     }
                     let options = IvonOptions { hessian_init: 1.0, beta1: 0.9, beta2: 0.99, learning_rate: 1e-3 };
-                    let mut q = IvonTrainer::new(&problem, &mean, options, samples, size, Key::new(1));
-                    let n = allocations(|t| {
-                        q.step(rows, plan(t));
-                    });
-                    assert_eq!(n, 0, "ivon {network} {prior} with {samples} samples");
-                    let estimator = ScoreFunction { control_variate: true };
-                    let mut q = BlackBoxTrainer::new(&problem, &mean, &std, estimator, samples, size, Key::new(1));
-                    let n = allocations(|t| {
-                        q.step(rows, plan(t));
-                    });
-                    assert_eq!(n, 0, "bbvi {network} {prior} with {samples} samples");
-                    let low = LowRank::new(&mean, &std, 2, samples, Key::new(1));
-                    let mut q = FamilyTrainer::new(&problem, low, samples, size, Key::new(1));
-                    let n = allocations(|t| {
-                        q.step(rows, plan(t));
-                    });
-                    assert_eq!(n, 0, "low-rank {network} {prior} with {samples} samples");
+                    expect_none!(what("ivon"), IvonTrainer::new(&problem, &mean, options, samples, size, key));
+                    let score = ScoreFunction { control_variate: true };
+                    let trainer = BlackBoxTrainer::new(&problem, &mean, &std, score, samples, size, key);
+                    expect_none!(what("bbvi"), trainer);
+                    let low = LowRank::new(&mean, &std, 2, samples, key);
+                    expect_none!(what("low-rank"), FamilyTrainer::new(&problem, low, samples, size, key));
                     // Larger networks have too many parameters for a full covariance.
                     if mean.len() < 1000 {
                         let full = FullCovariance::new(&mean, &std, samples);
-                        let mut q = FamilyTrainer::new(&problem, full, samples, size, Key::new(1));
-                        let n = allocations(|t| {
-                            q.step(rows, plan(t));
-                        });
-                        assert_eq!(n, 0, "full-covariance {network} {prior} with {samples} samples");
+                        expect_none!(what("full-covariance"), FamilyTrainer::new(&problem, full, samples, size, key));
                     }
                 }
             });

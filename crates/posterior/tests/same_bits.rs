@@ -100,7 +100,9 @@ fn one_two_and_four_threads_agree() {
         // A full covariance has P² numbers: it refuses the wide network, and takes its time over the other.
         for method in METHODS.iter().filter(|m| m.name != "full-covariance" || case.name == "small") {
             let one = fit(&case, method.name, 1);
-            assert!(one.is_some() || case.name == "wide", "{} refuses {}", method.name, case.name);
+            // A prior that is not normal is not for every method; moments are for dense layers alone.
+            let may_refuse = case.name == "wide" || (case.name, method.name) == ("conv", "moments");
+            assert!(one.is_some() || may_refuse, "{} refuses {}", method.name, case.name);
             for threads in [2, 4] {
                 assert!(one == fit(&case, method.name, threads), "{} {} on {threads} threads", case.name, method.name);
             }

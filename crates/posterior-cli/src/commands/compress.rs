@@ -1,6 +1,6 @@
 //! `posterior compress MODEL`: a dense model in, a sparse one out, and what that costs and saves.
 
-use super::{check_memory, predictor, read};
+use super::{by_draws, check_memory, read};
 use crate::cli::{Compress, Data};
 use crate::output::{check_writable, count, facts, grouped, json, number, print, seconds, table};
 use crate::progress::notes;
@@ -98,11 +98,11 @@ fn measure(
     // Predictions of both models and of other draws are there at once.
     check_memory(rows, args.draws, 3 * full.network.outputs())?;
     let [(before, slow), (after, fast)] =
-        [full, sparse].map(|m| timed(|| predictor(m, args.draws, &args.common).predict(&x)));
+        [full, sparse].map(|m| timed(|| by_draws(m, args.draws, &args.common).predict(&x)));
     let comparison = encoded.map(|encoded| {
         let (p, q) = (predicted(full, &before), predicted(full, &after));
         let by_draws = (args.draws > 1).then(|| {
-            let mut other = predictor(full, args.draws, &args.common);
+            let mut other = by_draws(full, args.draws, &args.common);
             other.key = other.key.purpose(Purpose::Estimate);
             difference(&p, &predicted(full, &other.predict(&x)))
         });

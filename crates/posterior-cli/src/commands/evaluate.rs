@@ -5,7 +5,6 @@ use crate::cli::Evaluate;
 use crate::output::{grouped, json, number, print, table};
 use crate::progress::notes;
 use posterior::artifact;
-use posterior::predict::Predictor;
 use posterior::score::{METRICS, Scored};
 use serde_json::{Map, Value, json};
 
@@ -15,7 +14,8 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
     check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
-    let predictive = predictor(&model, args.draws, &args.common).predict(&encoded.data.x);
+    let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
+    let predictive = predictor.predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);
     let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
     let scores: Vec<_> = METRICS.iter().filter_map(|m| (m.score)(&scored).map(|v| (m, v))).collect();

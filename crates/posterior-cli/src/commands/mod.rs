@@ -15,7 +15,7 @@ mod recipe;
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
 use posterior::model::Model;
-use posterior::predict::NetworkPredictor;
+use posterior::predict::{NetworkPredictor, Predictor};
 use posterior::rng::Key;
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
@@ -82,11 +82,20 @@ fn check_memory(rows: usize, draws: u32, outputs: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The model's predictor; its random numbers follow from the model's seed unless the user gives one.
-fn predictor(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
+/// The model's predictor by draws; its random numbers follow from the model's seed unless the user gives one.
+fn by_draws(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
     let mut predictor = model.predictor(draws as usize);
     if let Some(seed) = common.seed {
         predictor.key = Key::new(seed);
     }
     predictor
+}
+
+/// The model's predictor, by draws or by moments.
+fn predictor(model: &Model, draws: u32, moments: bool, common: &Common) -> anyhow::Result<Box<dyn Predictor>> {
+    Ok(if moments {
+        Box::new(model.moments_predictor(draws as usize)?)
+    } else {
+        Box::new(by_draws(model, draws, common))
+    })
 }

@@ -7,7 +7,7 @@ use crate::progress::notes;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
 use posterior::model::Model;
-use posterior::predict::{NetworkPredictor, Predictive, Predictor};
+use posterior::predict::{Predictive, Predictor};
 use serde_json::{Map, Value, json};
 
 /// Rows times draws times outputs that are kept in memory at once.
@@ -44,7 +44,8 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
     notes(&args.common, &encoded.warnings);
-    let mut columns = predict(&model, &predictor(&model, args.draws, &args.common), &encoded, args.interval);
+    let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
+    let mut columns = predict(&model, &*predictor, args.draws, &encoded, args.interval);
     if encoded.kept_rows.len() < table.rows() {
         notes(
             &args.common,
@@ -59,8 +60,8 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     }
 }
 
-fn predict(model: &Model, predictor: &NetworkPredictor, encoded: &Encoded, interval: f64) -> Columns {
-    let per_row = predictor.draws * model.network.outputs();
+fn predict(model: &Model, predictor: &dyn Predictor, draws: u32, encoded: &Encoded, interval: f64) -> Columns {
+    let per_row = draws as usize * model.network.outputs();
     let block = (NUMBERS / per_row.max(1)).max(1);
     let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
     let all: Vec<usize> = (0..encoded.data.rows).collect();

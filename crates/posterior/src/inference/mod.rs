@@ -13,6 +13,7 @@ mod mc_dropout;
 mod mean_field;
 mod members;
 mod mixture;
+mod moments;
 mod observer;
 mod point;
 mod sparse_dropout;
@@ -31,6 +32,7 @@ pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
 pub use mixture::MixtureInference;
+pub use moments::{MomentsInference, MomentsTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
 pub use sparse_dropout::SparseDropout;
@@ -94,6 +96,7 @@ pub const METHODS: &[MethodEntry] = &[
     gaussian_dropout::GAUSSIAN,
     gaussian_dropout::VARIATIONAL,
     sparse_dropout::ENTRY,
+    moments::ENTRY,
 ];
 
 impl MethodEntry {

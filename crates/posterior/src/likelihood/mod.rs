@@ -2,6 +2,7 @@
 
 mod bernoulli;
 mod categorical;
+mod cubature;
 mod gaussian;
 mod heteroscedastic;
 mod noise;
@@ -14,6 +15,7 @@ mod tests;
 
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
+pub use cubature::{BeliefGradient, Beliefs, Cubature};
 pub use gaussian::Gaussian;
 pub use heteroscedastic::Heteroscedastic;
 pub use poisson::Poisson;

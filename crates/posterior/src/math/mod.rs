@@ -3,6 +3,7 @@
 pub mod elementwise;
 pub mod linalg;
 pub mod matmul;
+pub(crate) mod mills;
 mod real;
 pub mod simd;
 pub mod special;

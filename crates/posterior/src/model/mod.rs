@@ -11,7 +11,7 @@ use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
-use crate::predict::{NetworkPredictor, Predictive, Predictor, TargetScale};
+use crate::predict::{MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
 use crate::rng::Key;
 use std::sync::Arc;
 
@@ -77,6 +77,13 @@ impl Model {
             key: Key::new(self.seed),
             scale: Model::target_scale(&self.encoder),
         }
+    }
+
+    /// A predictor by moments, with S components; an error where the posterior is not a diagonal Gaussian or a layer is not
+    /// dense.
+    pub fn moments_predictor(&self, components: usize) -> Result<MomentsPredictor> {
+        let scale = Model::target_scale(&self.encoder);
+        MomentsPredictor::new(&*self.network, self.likelihood.clone(), &*self.posterior, components, scale)
     }
 
     /// The predictive distribution at encoded rows.

@@ -30,6 +30,21 @@ impl Dense {
     pub fn new(input: Shape, units: usize, activation: Activation) -> Dense {
         Dense { input, fan_in: input.len(), units, activation }
     }
+
+    /// Numbers that go in.
+    pub fn fan_in(&self) -> usize {
+        self.fan_in
+    }
+
+    /// Numbers that come out.
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    /// φ.
+    pub fn activation(&self) -> Activation {
+        self.activation
+    }
 }
 
 simd_fn! {
@@ -255,6 +270,9 @@ impl Layer for Dense {
             BlockSpec::new("weight", vec![self.fan_in, self.units], Role::Weight, self.fan_in).gain(gain),
             BlockSpec::new("bias", vec![self.units], Role::Bias, self.fan_in),
         ]
+    }
+    fn as_dense(&self) -> Option<&Dense> {
+        Some(self)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a layer is: its parameters, and its forward and backward passes over a chunk of rows.
 
+use super::dense::Dense;
 use super::layout::BlockSpec;
 use super::noisy::{Gradient, Noisy};
 use crate::error::Result;
@@ -149,5 +150,9 @@ pub trait Layer: LayerOps<f32> + LayerOps<f64> + Debug {
     /// For a layer that holds others: the same with dropout before each of them that has parameters.
     fn with_dropout(&self, _rate: f64) -> Result<Option<Arc<dyn Layer>>> {
         Ok(None)
+    }
+    /// The layer itself where it is dense: what moments pass through.
+    fn as_dense(&self) -> Option<&Dense> {
+        None
     }
 }

@@ -1,6 +1,7 @@
 //! A network: layers one after another over one flat parameter vector, and the buffers of a pass.
 
 use super::chain::Chain;
+use super::dense::Dense;
 use super::layer::{Layer, LayerSpace, Pass, Shape};
 use super::layout::{Layout, Role};
 use super::noisy::{Gradient, Weights};
@@ -75,6 +76,8 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
     /// The same network with dropout on the inputs of every layer that has parameters; the first of these has a rate of
     /// its own. The parameters and their order stay.
     fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>>;
+    /// The layers where all of them are dense, or the description of the first that is not.
+    fn dense_layers(&self) -> std::result::Result<Vec<&Dense>, String>;
 }
 
 /// Layers one after another.
@@ -146,6 +149,9 @@ impl AnyNetwork for Sequential {
         let first = self.layout.blocks().first().map_or(0, |b| b.layer);
         let rates = |i| if i == first { input_rate } else { rate };
         Ok(Arc::new(Sequential::new(self.chain.with_dropout(rates)?)))
+    }
+    fn dense_layers(&self) -> std::result::Result<Vec<&Dense>, String> {
+        self.chain.layers.iter().map(|l| l.as_dense().ok_or_else(|| l.describe())).collect()
     }
 }
 

@@ -136,7 +136,7 @@ simd_fn! {
 }
 
 simd_fn! {
-    fn squares<R>(x: &[R], u: &mut [R]) {
+    pub(super) fn squares<R>(x: &[R], u: &mut [R]) {
         let x = &x[..u.len()];
         for i in 0..u.len() {
             u[i] = x[i] * x[i];
@@ -174,7 +174,7 @@ pub(super) fn change_input<R: Normals>(
 }
 
 simd_fn! {
-    fn add_through_squares<R>(x: &[R], t: &[R], dx: &mut [R]) {
+    pub(super) fn add_through_squares<R>(x: &[R], t: &[R], dx: &mut [R]) {
         let (x, t) = (&x[..dx.len()], &t[..dx.len()]);
         for i in 0..dx.len() {
             dx[i] = (x[i] + x[i]).mul_add::<F>(t[i], dx[i]);
@@ -213,7 +213,7 @@ pub(super) fn add_input_gradient<R: Normals>(
 }
 
 /// Added to a variance, so that its root's slope stays finite where every input is 0: far below any variance that matters.
-const TINY: f64 = 1e-16;
+pub(crate) const TINY: f64 = 1e-16;
 
 /// z += √v·ζ and ζ ← ζ/(2√v), on one number; v is the variance.
 #[inline(always)]

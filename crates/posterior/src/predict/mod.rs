@@ -1,10 +1,12 @@
 //! From a posterior to a predictive distribution: p(y | x, D) ≈ (1/S) Σₛ p(y | f_{wₛ}(x)), wₛ ~ q.
 
+mod moments;
 mod predictive;
 mod predictor;
 mod quantile;
 mod uncertainty;
 
+pub use moments::MomentsPredictor;
 pub use predictive::{Predictive, TargetScale};
 pub use predictor::{NetworkPredictor, Predictor};
 pub use uncertainty::{ClassUncertainty, RealUncertainty};

@@ -6,13 +6,13 @@
 //! use the threads. Cost per row: about 6 floating-point operations per weight.
 
 use super::Problem;
+use super::rows::{RowData, Rows, View};
 use crate::Precision;
 use crate::likelihood::LikelihoodGradient;
+use crate::math::Threads;
 use crate::math::elementwise::axpy;
-use crate::math::{MatRef, Threads};
 use crate::nn::{Gradient, Mode, Pass, Weights, Workspace};
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// Rows of a small network's chunk.
 const CHUNK: usize = 128;
@@ -22,15 +22,6 @@ const LARGE_CHUNK: usize = 1024;
 const TEAMS: usize = 16;
 /// A network with at most so many parameters is small: adding up a team's gradient costs little beside a chunk's pass.
 const SMALL: usize = 1 << 16;
-
-/// Which rows an evaluation is over.
-#[derive(Debug, Clone, Copy)]
-pub enum Rows<'a> {
-    /// All N.
-    All,
-    /// A mini-batch; its sum is scaled by N/|B|.
-    Batch(&'a [u32]),
-}
 
 /// What a team needs to work through its chunks.
 struct Team<R> {
@@ -43,27 +34,18 @@ struct Team<R> {
 /// The log joint of a [`Problem`] in precision `R`. Owns its buffers: an evaluation allocates nothing.
 pub struct Density<'p, R: Precision> {
     problem: &'p Problem,
-    x: Arc<[R]>,
-    y: Arc<[R]>,
-    weights: Option<Arc<[R]>>,
+    rows: RowData<R>,
     teams: Vec<Team<R>>,
-    gathered: Gathered<R>,
     chunk: usize,
 }
 
-/// A mini-batch's rows, copied together.
-struct Gathered<R> {
-    x: Vec<R>,
-    y: Vec<R>,
-    weights: Vec<R>,
-}
-
-/// Rows as one evaluation sees them.
-struct View<'a, R> {
-    x: MatRef<'a, R>,
-    y: &'a [R],
-    weights: Option<&'a [R]>,
-    scale: f64,
+/// Rows per chunk, and how many teams, for a network with `size` parameters and evaluations over up to `max_rows` rows.
+pub(super) fn deal(size: usize, max_rows: usize) -> (usize, usize) {
+    if size <= SMALL && max_rows > CHUNK {
+        (CHUNK, max_rows.div_ceil(CHUNK).min(TEAMS))
+    } else {
+        (max_rows.min(LARGE_CHUNK), 1)
+    }
 }
 
 impl<'p, R: Precision> Density<'p, R> {
@@ -71,9 +53,7 @@ impl<'p, R: Precision> Density<'p, R> {
         let data = problem.data();
         let max_rows = max_rows.clamp(1, data.rows);
         let size = problem.network().layout().len();
-        let small = size <= SMALL && max_rows > CHUNK;
-        let chunk = if small { CHUNK } else { max_rows.min(LARGE_CHUNK) };
-        let teams = if small { max_rows.div_ceil(CHUNK).min(TEAMS) } else { 1 };
+        let (chunk, teams) = deal(size, max_rows);
         let noise = problem.dim() - size;
         let team = || Team {
             workspace: R::network(&**problem.network()).workspace(chunk),
@@ -81,21 +61,7 @@ impl<'p, R: Precision> Density<'p, R> {
             d_noise: vec![0.0; noise],
             value: 0.0,
         };
-        let gathered = if max_rows < data.rows { max_rows } else { 0 };
-        let zeros = |n: usize| vec![R::ZERO; n];
-        Density {
-            problem,
-            x: data.x.to::<R>(),
-            y: data.y.iter().map(|v| R::of(*v)).collect(),
-            weights: data.weights.as_ref().map(|w| w.iter().map(|v| R::of(*v)).collect()),
-            teams: (0..teams).map(|_| team()).collect(),
-            gathered: Gathered {
-                x: zeros(gathered * data.shape.len()),
-                y: zeros(gathered * data.targets),
-                weights: zeros(if data.weights.is_some() { gathered } else { 0 }),
-            },
-            chunk,
-        }
+        Density { problem, rows: RowData::new(data, max_rows), teams: (0..teams).map(|_| team()).collect(), chunk }
     }
 
     /// The problem this is the density of.
@@ -118,31 +84,7 @@ impl<'p, R: Precision> Density<'p, R> {
         grad: Option<Gradient<'_, R>>,
     ) -> f64 {
         let problem = self.problem;
-        let data = problem.data();
-        let width = data.shape.len();
-        let view = match rows {
-            Rows::All => View {
-                x: MatRef::new(&self.x, data.rows, width),
-                y: &self.y,
-                weights: self.weights.as_deref(),
-                scale: 1.0,
-            },
-            Rows::Batch(rows) => {
-                let n = rows.len();
-                let g = &mut self.gathered;
-                gather(&self.x, rows, width, &mut g.x);
-                gather(&self.y, rows, data.targets, &mut g.y);
-                if let Some(weights) = &self.weights {
-                    gather(weights, rows, 1, &mut g.weights);
-                }
-                View {
-                    x: MatRef::new(&g.x[..n * width], n, width),
-                    y: &g.y[..n * data.targets],
-                    weights: self.weights.as_ref().map(|_| &g.weights[..n]),
-                    scale: data.rows as f64 / n as f64,
-                }
-            }
-        };
+        let view = self.rows.view(rows);
         let chunks = view.x.rows.div_ceil(self.chunk);
         let teams = self.teams.len().min(chunks);
         let size = problem.network().layout().len();
@@ -200,22 +142,6 @@ impl<'p, R: Precision> Density<'p, R> {
     pub fn log_joint(&mut self, w: &[R], rows: Rows<'_>, mode: Mode, mut grad: Option<&mut [R]>) -> f64 {
         let log_likelihood = self.log_likelihood(w, rows, mode, grad.as_deref_mut());
         log_likelihood + self.problem.prior().log_density(w, 1.0, grad)
-    }
-}
-
-/// Copies rows together. The buffer is long enough but for a first batch of more rows than were announced.
-fn gather<R: Precision>(from: &[R], rows: &[u32], width: usize, to: &mut Vec<R>) {
-    if to.len() < rows.len() * width {
-        to.resize(rows.len() * width, R::ZERO);
-    }
-    if width == 1 {
-        for (to, &r) in to.iter_mut().zip(rows) {
-            *to = from[r as usize];
-        }
-    } else {
-        for (to, &r) in to.chunks_exact_mut(width.max(1)).zip(rows) {
-            to.copy_from_slice(&from[r as usize * width..(r as usize + 1) * width]);
-        }
     }
 }
 

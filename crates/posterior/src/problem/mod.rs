@@ -5,9 +5,13 @@
 
 mod density;
 mod log_density;
+mod moments;
+mod rows;
 
-pub use density::{Density, Rows};
+pub use density::Density;
 pub use log_density::{LogDensity, Rejection};
+pub use moments::MomentsDensity;
+pub use rows::Rows;
 
 use crate::Precision;
 use crate::data::Dataset;
