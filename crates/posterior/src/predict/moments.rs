@@ -161,14 +161,13 @@ mod tests {
                 }
             }
         }
-        // E 1/(1 + e^(−z₁ − 1.5 z₂)) − ½ = 0 and E tanh²(z₁ + z₂) over N(0, I); the mean of a hundred draws is off by 0.03.
-        let z = normal_scores(100, 2);
-        let mean = |f: fn(f32, f32) -> f32| z.chunks(2).map(|z| f64::from(f(z[0], z[1]))).sum::<f64>() / 100.0;
-        let exact = {
-            let (x, w) = crate::math::special::normal_quadrature(64).unwrap();
-            x.iter().zip(&w).map(|(x, w)| w * (2f64.sqrt() * x).tanh().powi(2)).sum::<f64>()
-        };
-        assert!((mean(|a, b| 1.0 / (1.0 + (-a - 1.5 * b).exp())) - 0.5).abs() < 5e-3);
-        assert!((mean(|a, b| (a + b).tanh().powi(2)) - exact).abs() < 5e-3);
+        // Against draws, whose means of 1000 are off by 0.01 for both: a function that is nearly a sum of its arguments', which strata
+        // integrate, and one that is not, where the recurrence does a quarter of that.
+        let z = normal_scores(1000, 2);
+        let mean = |f: fn(f32, f32) -> f32| z.chunks(2).map(|z| f64::from(f(z[0], z[1]))).sum::<f64>() / 1000.0;
+        let (x, w) = crate::math::special::normal_quadrature(64).unwrap();
+        let exact = x.iter().zip(&w).map(|(x, w)| w * (2f64.sqrt() * x).tanh().powi(2)).sum::<f64>();
+        assert!((mean(|a, b| 1.0 / (1.0 + (-a - 1.5 * b).exp())) - 0.5).abs() < 1e-3);
+        assert!((mean(|a, b| (a + b).tanh().powi(2)) - exact).abs() < 3e-3);
     }
 }
