@@ -161,8 +161,8 @@ mod tests {
                 }
             }
         }
-        // Against draws, whose means of 1000 are off by 0.01 for both: a function that is nearly a sum of its arguments', which strata
-        // integrate, and one that is not, where the recurrence does a quarter of that.
+        // The mean of 1000 draws is off by 0.01 for both. Strata integrate the first, nearly a sum of functions of one number;
+        // for the second, which is not, the recurrence has to do at least three times better than draws.
         let z = normal_scores(1000, 2);
         let mean = |f: fn(f32, f32) -> f32| z.chunks(2).map(|z| f64::from(f(z[0], z[1]))).sum::<f64>() / 1000.0;
         let (x, w) = crate::math::special::normal_quadrature(64).unwrap();
