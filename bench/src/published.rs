@@ -202,7 +202,8 @@ pub fn usage() -> String {
     format!("usage: posterior-bench published NAME [SETTING=VALUE]…\n{}", names.join("\n"))
 }
 
-/// Runs one. Settings of the method can be given, to try others than those that reached the figure.
+/// Runs one. Settings of the method (or `prior.KEY`) can be given, to try others than those that reached the figure;
+/// `held_out=N` fits without the last N training rows and scores on them.
 pub fn run(name: &str, settings: &[String]) -> ExitCode {
     let Some(published) = PUBLISHED.iter().find(|p| p.name == name) else {
         eprintln!("there is no published result '{name}'\n{}", usage());
@@ -243,10 +244,15 @@ impl Observer for Dots {
 impl Published {
     fn run(&self, folder: &Path, settings: &[String]) -> posterior::Result<serde_json::Value> {
         let read = |name: &str| Table::read(&folder.join("mnist").join(name), &ReadOptions::default());
-        let (train, test) = (read("train-images-idx3-ubyte.gz")?, read("t10k-images-idx3-ubyte.gz")?);
+        let train = read("train-images-idx3-ubyte.gz")?;
+        let mut held_out = 0;
         let mut recipe = (self.recipe)()?;
         for setting in settings {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            if key == "held_out" {
+                held_out = value.parse().unwrap_or(0).min(train.rows() / 2);
+                continue;
+            }
             let value = match (value.parse(), value.parse()) {
                 (Ok(i), _) => Value::Int(i),
                 (_, Ok(f)) => Value::Float(f),
@@ -257,6 +263,14 @@ impl Published {
                 _ => recipe.method = recipe.method.with(key, value),
             }
         }
+        // Settings are chosen on rows held out of the training set, so that the test set is looked at once.
+        let (train, test) = match held_out {
+            0 => (train, read("t10k-images-idx3-ubyte.gz")?),
+            n => {
+                let (kept, left): (Vec<usize>, Vec<usize>) = (0..train.rows()).partition(|r| r + n < train.rows());
+                (train.select(&kept), train.select(&left))
+            }
+        };
         let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };
         let started = Instant::now();
         let model = Model::fit(&recipe, &train, &options, 0, &mut Dots(0))?;
@@ -274,6 +288,7 @@ impl Published {
             "seconds": started.elapsed().as_secs_f64(),
             "seconds_per_epoch": model.summary.seconds / model.summary.epochs.max(1) as f64,
             "settings": settings,
+            "held_out": held_out,
             "asked": self.what,
             "published": self.published,
             "reached": (self.reached)(&figures),

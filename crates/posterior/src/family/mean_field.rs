@@ -8,7 +8,7 @@
 //! kept in blocks of [`BLOCK`] numbers, each of which has a random key of its own.
 
 use super::mean_field_kernels::{
-    Block, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
+    Block, ROOM, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
     update_block,
 };
 use crate::distribution::log_uniform_kl;
@@ -42,7 +42,7 @@ pub(crate) fn inverse_softplus(std: f64) -> f64 {
 impl MeanField {
     /// Starts at the given means and standard deviations; `draws` is how many draws a step averages over.
     pub fn new(mean: &[f32], std: &[f32], draws: usize) -> MeanField {
-        let zero = [0.0f32; BLOCK];
+        let zero = [0.0f32; ROOM];
         let mut empty = Block {
             mean: zero,
             rho: zero,

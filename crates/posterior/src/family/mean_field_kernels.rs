@@ -10,17 +10,21 @@ use crate::simd_fn;
 /// σ never falls below: so that the product of four is still a normal f32, and 1/σ stays finite.
 pub(super) const STD_FLOOR: f32 = 1e-9;
 
+/// Room for a block's numbers of one kind. Arrays that stood a whole page apart would share their places in the first-level
+/// cache, and a load would wait for the store before it: a line more sets them off.
+pub(super) const ROOM: usize = BLOCK + 16;
+
 /// A block of variational parameters with what the optimiser keeps about them.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
-    pub mean: [f32; BLOCK],
-    pub rho: [f32; BLOCK],
-    pub std: [f32; BLOCK],
-    pub noise: [f32; BLOCK],
-    pub mean_first: [f32; BLOCK],
-    pub mean_second: [f32; BLOCK],
-    pub rho_first: [f32; BLOCK],
-    pub rho_second: [f32; BLOCK],
+    pub mean: [f32; ROOM],
+    pub rho: [f32; ROOM],
+    pub std: [f32; ROOM],
+    pub noise: [f32; ROOM],
+    pub mean_first: [f32; ROOM],
+    pub mean_second: [f32; ROOM],
+    pub rho_first: [f32; ROOM],
+    pub rho_second: [f32; ROOM],
     pub kl: f64,
 }
 

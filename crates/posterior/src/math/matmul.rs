@@ -68,6 +68,24 @@ pub enum Threads {
 /// Below this many multiply-adds, waking another thread costs more than it saves.
 const PARALLEL_FROM: usize = 200_000;
 
+impl Threads {
+    /// Does two pieces of work of about the same size, some `multiply_adds` each, side by side where threads are free;
+    /// each is told which threads it has.
+    ///
+    /// Two whole products on a thread each are faster than both threads on one product after the other: operands are packed
+    /// once, and threads wait for each other once.
+    pub fn both(self, multiply_adds: usize, a: impl FnOnce(Threads) + Send, b: impl FnOnce(Threads) + Send) {
+        let free = if self == Threads::One { 1 } else { rayon::current_num_threads() };
+        if free == 1 || multiply_adds < PARALLEL_FROM {
+            a(self);
+            b(self);
+        } else {
+            let each = if free < 4 { Threads::One } else { Threads::Pool };
+            rayon::join(|| a(each), || b(each));
+        }
+    }
+}
+
 /// C (m×n, row-major) ← [C +] A (m×k) · B (k×n).
 pub fn gemm<R: Real>(
     (m, n, k): (usize, usize, usize),

@@ -189,16 +189,34 @@ impl<R: Normals> LayerOps<R> for Dense {
         let key = noise_key(pass.mode, pass.layer);
         let [kept, changed, product, factor] = noisy_space(&mut space.scratch, x.data.len(), n);
         let out = &mut space.out[..n];
-        change_input(w.noise, key, pass.first_row, self.fan_in, x.data, changed);
-        fill_factor(w.noise, key, pass.first_row, self.units, factor);
         let size = (x.rows, self.units, self.fan_in);
-        for (input, weight, z) in [(x.data, w.mean, &mut *out), (&*changed, w.spread, &mut *product)] {
-            let (input, weight) = (Mat::rows_of(input, self.fan_in), Mat::rows_of(&weight[..cut], self.units));
-            gemm(size, z, false, input, weight, pass.threads);
-        }
-        add_noise_by_row(w.noise, &w.spread[cut..], product, out, factor);
+        let work = x.rows * cut;
+        let by_mean = |threads| {
+            fill_factor(w.noise, key, pass.first_row, self.units, factor);
+            let weight = Mat::rows_of(&w.mean[..cut], self.units);
+            gemm(size, out, false, Mat::rows_of(x.data, self.fan_in), weight, threads);
+        };
+        let by_spread = |threads| {
+            change_input(w.noise, key, pass.first_row, self.fan_in, x.data, changed);
+            let weight = Mat::rows_of(&w.spread[..cut], self.units);
+            gemm(size, product, false, Mat::rows_of(changed, self.fan_in), weight, threads);
+        };
+        pass.threads.both(work, by_mean, by_spread);
         let kept_len = kept.len().min(n);
-        bias_activation(self.activation, &w.mean[cut..], out, &mut kept[..kept_len]);
+        // Rows stand by themselves: half of them for each thread.
+        let half = x.rows / 2 * self.units;
+        let (out, product, factor) = (out.split_at_mut(half), product.split_at(half), factor.split_at_mut(half));
+        let kept = kept[..kept_len].split_at_mut(half.min(kept_len));
+        let finish = |out: &mut [R], product: &[R], factor: &mut [R], kept: &mut [R]| {
+            add_noise_by_row(w.noise, &w.spread[cut..], product, out, factor);
+            bias_activation(self.activation, &w.mean[cut..], out, kept);
+        };
+        let (first, second) = ((out.0, factor.0, kept.0), (out.1, factor.1, kept.1));
+        pass.threads.both(
+            work,
+            |_| finish(first.0, product.0, first.1, first.2),
+            |_| finish(second.0, product.1, second.1, second.2),
+        );
     }
 
     fn backward_noisy(
@@ -222,19 +240,29 @@ impl<R: Normals> LayerOps<R> for Dense {
         let (a, delta) = (&space.out[..n], &mut space.delta[..n]);
         let z = if self.activation.slope_needs_input() { &kept[..n] } else { a };
         slope_and_bias(self.activation, z, a, delta, d_mean_bias);
-        through_factor(delta, factor, e, d_spread_bias);
+        let (delta, work) = (&*delta, x.rows * cut);
         let size = (self.fan_in, self.units, x.rows);
-        for (input, e, d) in [(x.data, &*delta, d_mean), (&*changed, &*e, d_spread)] {
-            let (input, e) = (Mat::transposed(input, self.fan_in), Mat::rows_of(e, self.units));
-            gemm(size, d, accumulate, input, e, pass.threads);
-        }
-        if let Some(dx) = dx {
-            // The changed input has done its part: its place takes the second product.
-            let size = (x.rows, self.fan_in, self.units);
-            for (e, weight, d) in [(&*delta, w.mean, &mut *dx), (&*e, w.spread, &mut *changed)] {
-                let weight = Mat::transposed(&weight[..cut], self.units);
-                gemm(size, d, false, Mat::rows_of(e, self.units), weight, pass.threads);
+        let back = (x.rows, self.fan_in, self.units);
+        // The changed input has done its part in the gradient of the spread: its place takes the product with it.
+        let mut dx = dx;
+        let wanted = dx.is_some();
+        let by_mean = |threads| {
+            let delta = Mat::rows_of(delta, self.units);
+            gemm(size, d_mean, accumulate, Mat::transposed(x.data, self.fan_in), delta, threads);
+            if let Some(dx) = &mut dx {
+                gemm(back, dx, false, delta, Mat::transposed(&w.mean[..cut], self.units), threads);
             }
+        };
+        let by_spread = |threads| {
+            through_factor(delta, factor, e, d_spread_bias);
+            let e = Mat::rows_of(&*e, self.units);
+            gemm(size, d_spread, accumulate, Mat::transposed(&*changed, self.fan_in), e, threads);
+            if wanted {
+                gemm(back, changed, false, e, Mat::transposed(&w.spread[..cut], self.units), threads);
+            }
+        };
+        pass.threads.both(work, by_mean, by_spread);
+        if let Some(dx) = dx {
             let key = noise_key(pass.mode, pass.layer);
             add_input_gradient(w.noise, key, pass.first_row, self.fan_in, x.data, changed, dx);
         }
