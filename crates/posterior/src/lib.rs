@@ -47,6 +47,7 @@ pub mod error;
 pub mod exact;
 pub mod family;
 pub mod inference;
+pub mod kernel;
 pub mod likelihood;
 pub mod math;
 pub mod model;

@@ -73,6 +73,11 @@ impl Chains {
         self.chains.iter().map(Chain::draws).min().unwrap_or(0)
     }
 
+    /// Transitions after warm-up that diverged, in all chains.
+    pub fn divergences(&self) -> u64 {
+        self.chains.iter().map(|c| c.divergences).sum()
+    }
+
     /// Draw s of all, chain after chain.
     pub fn draw(&self, mut s: usize) -> &[f32] {
         for chain in &self.chains {
