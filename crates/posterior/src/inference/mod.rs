@@ -5,6 +5,7 @@ mod family_trainer;
 mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
+mod importance;
 mod ivon;
 mod last_layer;
 mod low_rank;
@@ -25,6 +26,7 @@ pub use family_trainer::FamilyTrainer;
 pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
+pub use importance::ImportanceSampling;
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use last_layer::LastLayer;
 pub use low_rank::LowRankInference;
@@ -97,6 +99,7 @@ pub const METHODS: &[MethodEntry] = &[
     gaussian_dropout::VARIATIONAL,
     sparse_dropout::ENTRY,
     moments::ENTRY,
+    importance::ENTRY,
 ];
 
 impl MethodEntry {
