@@ -63,7 +63,7 @@ KINDS = [
     ("slow", 13, 2, 400, lambda s, c, n: ar1(s, n, 0.995)),
 ]
 
-# name, seed, log weights(stream); how many. -E ln(U) / k has weights with a Pareto tail of index k.
+# name, seed, how many, log weight(stream)
 WEIGHTS = [
     ("light tail", 21, 1000, lambda s: 0.5 * s.bell()),
     ("heavy tail", 22, 1000, lambda s: 3.0 * s.bell()),
