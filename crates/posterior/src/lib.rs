@@ -42,6 +42,7 @@
 pub mod apply;
 pub mod artifact;
 pub mod data;
+pub mod diagnose;
 pub mod distribution;
 pub mod error;
 pub mod exact;

@@ -3,6 +3,8 @@
 mod compress;
 mod demo;
 mod demo_kl;
+mod diagnose;
+mod draws;
 mod evaluate;
 mod fit;
 mod gradients;
@@ -11,12 +13,25 @@ mod methods;
 mod predict;
 mod prior;
 mod recipe;
+mod selftest;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
 use posterior::model::Model;
 use posterior::predict::{NetworkPredictor, Predictor};
 use posterior::rng::Key;
+
+/// The command did what it was asked, and the answer is no: the program says nothing more and ends with 1.
+#[derive(Debug)]
+pub struct AnswerIsNo;
+
+impl std::fmt::Display for AnswerIsNo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the answer is no")
+    }
+}
+
+impl std::error::Error for AnswerIsNo {}
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
@@ -30,6 +45,9 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Compress(args) => compress::run(args),
+        Command::Diagnose(args) => diagnose::run(args),
+        Command::Draws(args) => draws::run(args),
+        Command::Selftest(args) => selftest::run(args),
     }
 }
 

@@ -8,6 +8,7 @@ mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
 mod hmc;
+mod importance;
 mod ivon;
 mod last_layer;
 mod low_rank;
@@ -40,6 +41,7 @@ pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use hmc::HmcSampler;
+pub use importance::ImportanceSampling;
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use last_layer::LastLayer;
 pub use low_rank::LowRankInference;
@@ -139,6 +141,7 @@ pub const METHODS: &[MethodEntry] = &[
     annealing::ENTRY,
     sgld::ENTRY,
     sghmc::ENTRY,
+    importance::ENTRY,
 ];
 
 impl MethodEntry {

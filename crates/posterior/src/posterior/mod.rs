@@ -10,6 +10,7 @@ mod point;
 mod positions;
 mod prior;
 mod sparse;
+mod weighted;
 
 pub use draws::{Chain, Chains, DrawsPosterior};
 pub use dropout::DropoutPosterior;
@@ -21,6 +22,7 @@ pub use mixture::MixturePosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
 pub use sparse::SparsePosterior;
+pub use weighted::WeightedPosterior;
 
 use crate::error::{Error, Result, suggest};
 use crate::nn::Mode;
@@ -104,6 +106,11 @@ pub trait Posterior: Send + Sync + Debug {
         None
     }
 
+    /// Log weights of the draws it was made from, up to a constant, where they were not all alike.
+    fn log_weights(&self) -> Option<&[f64]> {
+        None
+    }
+
     /// What is saved to disk.
     fn tensors(&self) -> Vec<Tensor>;
 
@@ -128,6 +135,7 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("low-rank", LowRankPosterior::restore),
     ("full-covariance", FullCovariancePosterior::restore),
     ("draws", DrawsPosterior::restore),
+    ("weighted", WeightedPosterior::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
