@@ -146,9 +146,8 @@ fn draws_of(posterior: &dyn Posterior, key: Key) -> (Vec<Trace>, f64) {
     if let Some(chains) = posterior.chains() {
         let draws = chains.shortest();
         let trace = |p: usize| {
-            let of_chain = |c: &crate::posterior::Chain| {
-                (0..draws).map(|i| f64::from(c.draw(i)[p])).collect::<Vec<f64>>()
-            };
+            let of_chain =
+                |c: &crate::posterior::Chain| (0..draws).map(|i| f64::from(c.draw(i)[p])).collect::<Vec<f64>>();
             Trace::new(chains.chains.iter().flat_map(of_chain).collect(), chains.chains.len())
         };
         let traces: Vec<Trace> = (0..DIM).map(trace).collect();

@@ -21,7 +21,16 @@ const PROPOSAL: Setting = Setting {
     name: "proposal",
     help: "what draws come from: the prior, or what this method has fitted",
     default: Default::Text("mean-field"),
-    allowed: Allowed::OneOf(&["prior", "mean-field", "low-rank", "full-covariance", "mixture", "ivon", "laplace", "swag"]),
+    allowed: Allowed::OneOf(&[
+        "prior",
+        "mean-field",
+        "low-rank",
+        "full-covariance",
+        "mixture",
+        "ivon",
+        "laplace",
+        "swag",
+    ]),
 };
 const DRAWS: Setting = Setting {
     name: "draws",
@@ -72,7 +81,8 @@ impl ImportanceSampling {
         // Of what was said of training, what the method knows.
         let known = |(key, _): &(String, _)| entry.settings.iter().any(|s| s.name == key);
         let own = [DRAWS.name, KEPT.name, PROPOSAL.name];
-        let given: Vec<_> = self.settings.to_pairs().into_iter().filter(|p| known(p) && !own.contains(&&*p.0)).collect();
+        let given: Vec<_> =
+            self.settings.to_pairs().into_iter().filter(|p| known(p) && !own.contains(&&*p.0)).collect();
         entry.configure(&given)?.fit(problem, key, observer)
     }
 
