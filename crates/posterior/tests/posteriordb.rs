@@ -3,7 +3,7 @@
 //! z = (ours − reference)/√(MCSE² + MCSE²): the Monte Carlo error of either side, by its effective sample size. By chance |z| > 4 comes once in
 //! 16 000; some 400 numbers are compared.
 
-mod posteriordb;
+mod reference_models;
 
 use posterior::diagnose::{Trace, mcse_mean, mcse_quantile, quantiles, r_hat};
 use posterior::inference::{Silent, sample};
@@ -12,7 +12,7 @@ use posterior::problem::LogDensity;
 use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
 use posterior_testing::expect_gradient;
-use posteriordb::{Model, models};
+use reference_models::{Model, models};
 
 /// Estimates of one parameter, each with its Monte Carlo error: mean, variance, 5 %, 95 %.
 fn estimates(trace: &Trace) -> [(f64, f64); 4] {
@@ -50,7 +50,8 @@ fn compare(model: &Model, chains: &Chains) -> (f64, String, f64) {
         for ((what, a), b) in what.iter().zip(estimates(&ours)).zip(estimates(&theirs)) {
             let z = ((a.0 - b.0) / a.1.hypot(b.1)).abs();
             if !(z <= worst) {
-                (worst, at) = (z, format!("{what} of {name}: {:.5} ± {:.5}, reference {:.5} ± {:.5}", a.0, a.1, b.0, b.1));
+                (worst, at) =
+                    (z, format!("{what} of {name}: {:.5} ± {:.5}, reference {:.5} ± {:.5}", a.0, a.1, b.0, b.1));
             }
         }
     }

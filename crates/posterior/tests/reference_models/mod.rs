@@ -48,7 +48,8 @@ fn reference(folder: &Path, name: &str) -> Reference {
 }
 
 fn data(folder: &Path, name: &str) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(folder.join(format!("posteriordb/data/{name}.json"))).unwrap()).unwrap()
+    serde_json::from_str(&std::fs::read_to_string(folder.join(format!("posteriordb/data/{name}.json"))).unwrap())
+        .unwrap()
 }
 
 fn numbers(data: &Value, name: &str) -> Vec<f64> {
