@@ -31,6 +31,12 @@ pub enum Command {
     Inspect(Inspect),
     /// Prunes the weights that the data say little about, and writes a small model file
     Compress(Compress),
+    /// Says whether a posterior may be believed: its chains, its distance from the posterior, its predictions
+    Diagnose(Diagnose),
+    /// Writes the draws of a posterior as Parquet
+    Draws(Draws),
+    /// Checks on this machine that methods find a posterior known in closed form
+    Selftest(Selftest),
 }
 
 /// What every command takes.
@@ -113,8 +119,8 @@ pub struct Target {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Another tour: kl fits a normal to two densities by either direction of the KL divergence
-    #[arg(value_name = "TOUR", value_parser = ["kl"])]
+    /// Another tour: kl fits a normal to two densities by either direction of the KL divergence, hmc samples a network between its data
+    #[arg(value_name = "TOUR", value_parser = ["kl", "hmc"])]
     pub tour: Option<String>,
     /// Where the page goes [default: report.html, or TOUR.html]
     #[arg(long, value_name = "FILE")]
@@ -134,6 +140,9 @@ pub struct Fit {
     pub method: Option<String>,
     #[command(flatten)]
     pub recipe: Recipe,
+    /// Chains begin at draws of this model, which has the same network; for methods that sample
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
     /// Where the model goes
     #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
     pub out: PathBuf,
@@ -267,6 +276,45 @@ pub struct Compress {
     pub common: Common,
 }
 
+#[derive(Debug, Args)]
+pub struct Diagnose {
+    /// A file that 'posterior fit' has written
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Chains are judged at the inputs of this file [default: made-up ones]; an approximation needs the rows it was fitted to
+    #[arg(value_name = "DATA")]
+    pub data: Option<PathBuf>,
+    /// Labels of IDX images [default: the file named like DATA with labels-idx1 for images-idx3]
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Draws from an approximation that are weighed against the posterior
+    #[arg(long, value_name = "S", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(25..=10_000_000))]
+    pub draws: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Draws {
+    /// A file that 'posterior fit' has written
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Where the draws go: a row each, with columns chain, draw and the parameters by name
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Draws from a posterior that is not made of chains; of chains, all are written
+    #[arg(long, value_name = "S", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub draws: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Selftest {
+    #[command(flatten)]
+    pub common: Common,
+}
+
 fn parse_threshold(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(t) if f64::is_finite(t) => Ok(t),
@@ -293,6 +341,9 @@ impl Command {
             Command::Methods(a) => &a.common,
             Command::Inspect(a) => &a.common,
             Command::Compress(a) => &a.common,
+            Command::Diagnose(a) => &a.common,
+            Command::Draws(a) => &a.common,
+            Command::Selftest(a) => &a.common,
         }
     }
 }

@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) if e.is::<commands::AnswerIsNo>() => ExitCode::from(1),
         Err(e) => {
             output::error(&e);
             ExitCode::from(2)

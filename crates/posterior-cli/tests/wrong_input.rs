@@ -71,6 +71,8 @@ fn bad_model(bytes: &[u8], expected: &[&str]) {
         &["evaluate", "bad.st", "houses.csv"],
         &["inspect", "bad.st"],
         &["compress", "bad.st", "--out", "old.st"],
+        &["diagnose", "bad.st"],
+        &["draws", "bad.st", "--out", "old.csv"],
     ] {
         one_sentence(&[("bad.st", bytes)], args, &all);
     }
@@ -297,6 +299,10 @@ fn wrong_flags_are_told_with_the_right_ones() {
         flags(&[compress, &["--keep", wrong]].concat(), &["--keep", "above 0 and at most 1"]);
     }
     flags(&[compress, &["--keep", "0.5", "--threshold", "3"]].concat(), &["--keep", "--threshold", "cannot be used"]);
+    flags(&["diagnose", "m", "houses.csv", "--draws", "3"], &["--draws", "25..=10000000"]);
+    flags(&["draws", "m"], &["--out"]);
+    flags(&["draws", "m", "--out", "d", "--draws", "0"], &["--draws", "1..=10000000"]);
+    flags(&["selftest", "m"], &["'m'"]);
     flags(&["demo", "lk"], &["lk", "kl"]);
     flags(&["predct", "m", "houses.csv"], &["predct", "'predict'"]);
 }
@@ -322,6 +328,34 @@ fn models_that_cannot_be_compressed() {
     compress(&["--draws", "1000000", "--out", "old.st"], &["1000 rows", "--draws"]);
     one_sentence(&[], &["compress", "no.st", "--out", "old.st"], &["cannot read no.st"]);
     one_sentence(&[], &["demo", "kl", "--out", "no/where.html"], &["cannot write no/where.html"]);
+}
+
+#[test]
+fn posteriors_that_cannot_be_judged_or_written() {
+    let files: &[(&str, &[u8])] = &[
+        ("m", model()),
+        ("bad.csv", b"size,age,district,garden,price\n50,3,east,maybe,9\n"),
+        ("few.csv", b"size,age,district,garden,price\n50,3,east,true,9\n60,4,north,true,8\n"),
+        ("inputs.csv", b"size,age,district,garden\n50,3,east,true\n"),
+    ];
+    let diagnose = |rest: &[&str], expected: &[&str]| {
+        one_sentence(files, &[&["diagnose", "m"], rest].concat(), expected);
+    };
+    diagnose(&[], &["kind 'mean-field'", "the rows it was fitted to", "posterior diagnose MODEL DATA"]);
+    diagnose(&["no.csv"], &["no.csv"]);
+    diagnose(&["bad.csv"], &["bad.csv, line 2, column 'garden'", "'maybe'"]);
+    diagnose(&["few.csv"], &["few.csv: there are 2 rows", "fitted to 60", "give the rows it was fitted to"]);
+    diagnose(&["inputs.csv"], &["inputs.csv", "no column 'price'"]);
+    diagnose(&["m"], &["m: ", "a model file, not data"]);
+    one_sentence(files, &["draws", "m", "--out", "no/where.parquet"], &["cannot write no/where.parquet"]);
+    one_sentence(files, &["draws", "m", "--out", "."], &["cannot write .", "folder"]);
+    one_sentence(&[], &["draws", "no.st", "--out", "old.csv"], &["no.st"]);
+    one_sentence(&[], &["diagnose", "no.st"], &["no.st"]);
+    fit_houses(
+        &["--method", "importance", "--set", "proposal=map"],
+        &["'proposal' cannot be 'map'", "prior, mean-field"],
+    );
+    fit_houses(&["--method", "importance", "--set", "draws=3"], &["'draws' cannot be '3'", "from 25"]);
 }
 
 #[test]

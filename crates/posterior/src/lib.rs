@@ -42,11 +42,13 @@
 pub mod apply;
 pub mod artifact;
 pub mod data;
+pub mod diagnose;
 pub mod distribution;
 pub mod error;
 pub mod exact;
 pub mod family;
 pub mod inference;
+pub mod kernel;
 pub mod likelihood;
 pub mod math;
 pub mod model;

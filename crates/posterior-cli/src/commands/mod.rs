@@ -2,7 +2,10 @@
 
 mod compress;
 mod demo;
+mod demo_hmc;
 mod demo_kl;
+mod diagnose;
+mod draws;
 mod evaluate;
 mod fit;
 mod gradients;
@@ -11,6 +14,7 @@ mod methods;
 mod predict;
 mod prior;
 mod recipe;
+mod selftest;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
@@ -18,8 +22,21 @@ use posterior::model::Model;
 use posterior::predict::{NetworkPredictor, Predictor};
 use posterior::rng::Key;
 
+/// The command did what it was asked, and the answer is no: the program says nothing more and ends with 1.
+#[derive(Debug)]
+pub struct AnswerIsNo;
+
+impl std::fmt::Display for AnswerIsNo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the answer is no")
+    }
+}
+
+impl std::error::Error for AnswerIsNo {}
+
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
+        Command::Demo(args) if args.tour.as_deref() == Some("hmc") => demo_hmc::run(args),
         Command::Demo(args) if args.tour.is_some() => demo_kl::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Fit(args) => fit::run(args),
@@ -30,6 +47,9 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Compress(args) => compress::run(args),
+        Command::Diagnose(args) => diagnose::run(args),
+        Command::Draws(args) => draws::run(args),
+        Command::Selftest(args) => selftest::run(args),
     }
 }
 

@@ -4,8 +4,10 @@
 //! never an allocation that the file's own length does not justify. Writing goes to a temporary name first and is renamed, so
 //! that a half-written file never stands under the name the user gave.
 
+mod draws;
 mod write;
 
+pub use draws::{PLAIN, WrittenDraws, write_draws};
 pub use write::write_file;
 
 use crate::data::Encoder;

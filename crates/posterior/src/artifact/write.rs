@@ -7,6 +7,11 @@ use std::path::Path;
 
 /// Writes to a temporary name beside `path`, then renames. On failure nothing is left and an older file stays as it was.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_file`], of what `fill` writes.
+pub(super) fn write_with(path: &Path, fill: impl FnOnce(&mut fs::File) -> std::io::Result<()>) -> Result<()> {
     if path.is_dir() {
         let e = std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder");
         return Err(Error::io("write", path, e));
@@ -15,7 +20,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let write = || {
         let mut file = fs::File::create(&temporary)?;
-        file.write_all(bytes)?;
+        fill(&mut file)?;
         file.sync_all()?;
         fs::rename(&temporary, path)
     };

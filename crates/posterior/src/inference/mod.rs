@@ -1,41 +1,65 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
+mod annealing;
 mod bbvi;
+mod chains;
 mod family_trainer;
 mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
+mod hmc;
+mod importance;
 mod ivon;
 mod last_layer;
 mod low_rank;
 mod map;
 mod mc_dropout;
+mod mclmc;
 mod mean_field;
 mod members;
+mod metropolis;
 mod mixture;
 mod moments;
+mod nuts;
+mod nuts_chain;
 mod observer;
 mod point;
+mod sample;
+mod sghmc;
+mod sgld;
 mod sparse_dropout;
+mod starts;
+mod stochastic_chain;
 mod train;
 mod variational;
 
+pub use annealing::Annealing;
 pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
+pub use chains::{ChainPlan, MakeChain, Transition, run_chains};
 pub use family_trainer::FamilyTrainer;
 pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
+pub use hmc::HmcSampler;
+pub use importance::ImportanceSampling;
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use last_layer::LastLayer;
 pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
+pub use mclmc::MclmcSampler;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
+pub use metropolis::MetropolisSampler;
 pub use mixture::MixtureInference;
 pub use moments::{MomentsInference, MomentsTrainer};
-pub use observer::{Flow, Observer, Progress, Silent};
+pub use nuts::NutsSampler;
+pub use observer::{ChainProgress, Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
+pub use sample::{Sampler, sample};
+pub use sghmc::SghmcSampler;
+pub use sgld::SgldSampler;
 pub use sparse_dropout::SparseDropout;
+pub use stochastic_chain::StochasticTrainer;
 pub use train::{EpochRecord, FitSummary, StepPlan};
 
 use crate::error::{Error, Result, suggest};
@@ -64,6 +88,19 @@ pub trait Method: Send + Sync + Debug {
 
     /// Approximates the problem's posterior. The same key gives the same bits.
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit>;
+
+    /// The same, beginning at draws of a posterior that was fitted before.
+    fn fit_from(&self, _: &Problem, _start: &dyn Posterior, _: Key, _: &mut dyn Observer) -> Result<Fit> {
+        Err(Error::setting(
+            format!("the method '{}' does not start from a fitted model", self.name()),
+            "take one that samples: hmc, nuts, mclmc, metropolis, sgld, sghmc",
+        ))
+    }
+
+    /// Itself, if it can sample any density and not only a network's.
+    fn sampler(&self) -> Option<&dyn Sampler> {
+        None
+    }
 }
 
 /// A row of [`METHODS`].
@@ -97,6 +134,14 @@ pub const METHODS: &[MethodEntry] = &[
     gaussian_dropout::VARIATIONAL,
     sparse_dropout::ENTRY,
     moments::ENTRY,
+    hmc::ENTRY,
+    nuts::ENTRY,
+    mclmc::ENTRY,
+    metropolis::ENTRY,
+    annealing::ENTRY,
+    sgld::ENTRY,
+    sghmc::ENTRY,
+    importance::ENTRY,
 ];
 
 impl MethodEntry {

@@ -15,12 +15,35 @@ pub struct Progress {
     pub objective: f64,
 }
 
+/// How far one of several chains is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainProgress {
+    /// Which chain, from 0.
+    pub chain: usize,
+    /// How many there are.
+    pub chains: usize,
+    /// Transitions done, the warm-up's included.
+    pub transitions: usize,
+    /// Transitions planned.
+    pub of: usize,
+    /// How many of them are warm-up.
+    pub warmup: usize,
+    /// Draws kept.
+    pub draws: usize,
+    /// The step size of the next transition.
+    pub step_size: f64,
+    /// Transitions after warm-up that diverged.
+    pub divergences: u64,
+    /// R-hat of the log density over all chains so far; not-a-number while it is too early to say.
+    pub r_hat: f64,
+}
+
 /// Whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Go on.
     Continue,
-    /// Stop now; the fit returns [`crate::ErrorKind::Interrupted`].
+    /// Stop now; the fit returns [`crate::ErrorKind::Interrupted`], or, if it samples, what was drawn so far.
     Stop,
 }
 
@@ -28,6 +51,11 @@ pub enum Flow {
 pub trait Observer: Send {
     /// Called every few steps.
     fn progress(&mut self, progress: &Progress) -> Flow;
+
+    /// Called by samplers after every turn of a chain, beside `progress`.
+    fn chain(&mut self, _: &ChainProgress) -> Flow {
+        Flow::Continue
+    }
 
     /// Something the user should know.
     fn warn(&mut self, message: &str);

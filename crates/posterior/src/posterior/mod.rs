@@ -1,5 +1,6 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
+mod draws;
 mod dropout;
 mod full_covariance;
 mod low_rank;
@@ -9,7 +10,9 @@ mod point;
 mod positions;
 mod prior;
 mod sparse;
+mod weighted;
 
+pub use draws::{Chain, Chains, DrawsPosterior};
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
 pub use full_covariance::FullCovariancePosterior;
@@ -19,6 +22,7 @@ pub use mixture::MixturePosterior;
 pub use point::PointPosterior;
 pub use prior::PriorDraws;
 pub use sparse::SparsePosterior;
+pub use weighted::WeightedPosterior;
 
 use crate::error::{Error, Result, suggest};
 use crate::nn::Mode;
@@ -63,6 +67,16 @@ pub trait Posterior: Send + Sync + Debug {
         draw
     }
 
+    /// Draw `s` of `of` that are to be averaged over: the draw of `key`, unless the posterior can spread them better.
+    fn draw_of_into(&self, _s: usize, _of: usize, key: Key, draw: &mut Draw) {
+        self.draw_into(key, draw);
+    }
+
+    /// How many different draws there are, where they can be counted: more are of no use.
+    fn distinct(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether all draws are the same, so that one is enough.
     fn is_point(&self) -> bool {
         false
@@ -84,6 +98,16 @@ pub trait Posterior: Send + Sync + Debug {
 
     /// The positions of the parameters that are not 0 in every draw, increasing, where the others were pruned.
     fn kept(&self) -> Option<&[u32]> {
+        None
+    }
+
+    /// The Markov chains it was drawn by.
+    fn chains(&self) -> Option<&Chains> {
+        None
+    }
+
+    /// Log weights of the draws it was made from, up to a constant, where they were not all alike.
+    fn log_weights(&self) -> Option<&[f64]> {
         None
     }
 
@@ -110,6 +134,8 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("sparse", SparsePosterior::restore),
     ("low-rank", LowRankPosterior::restore),
     ("full-covariance", FullCovariancePosterior::restore),
+    ("draws", DrawsPosterior::restore),
+    ("weighted", WeightedPosterior::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.

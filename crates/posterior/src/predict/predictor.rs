@@ -28,7 +28,7 @@ pub struct NetworkPredictor {
     pub likelihood: Arc<dyn Likelihood>,
     /// q(w).
     pub posterior: Arc<dyn Posterior>,
-    /// S; a point posterior needs one whatever is asked.
+    /// S; no more than there are different ones are taken, so that a point posterior needs one.
     pub draws: usize,
     /// Names the draws.
     pub key: Key,
@@ -48,7 +48,8 @@ const MANY_DRAWS: usize = 16;
 
 impl Predictor for NetworkPredictor {
     fn predict(&self, x: &Values) -> Predictive {
-        let draws = if self.posterior.is_point() { 1 } else { self.draws.max(1) };
+        let most = if self.posterior.is_point() { 1 } else { self.posterior.distinct().unwrap_or(usize::MAX) };
+        let draws = self.draws.clamp(1, most);
         let x = x.to::<f32>();
         let width = self.network.input().len();
         let rows = x.len() / width;
@@ -72,7 +73,7 @@ impl Predictor for NetworkPredictor {
             .collect();
         tasks.into_par_iter().for_each_init(buffers, |(draw, drawn, workspace), (s, first, f)| {
             if *drawn != Some(s) {
-                self.posterior.draw_into(key.step(s as u64), draw);
+                self.posterior.draw_of_into(s, draws, key.step(s as u64), draw);
                 *drawn = Some(s);
             }
             for (p, f) in f.chunks_mut(per_pass * outputs).enumerate() {
@@ -85,7 +86,7 @@ impl Predictor for NetworkPredictor {
         if noises > 0 {
             let mut draw = Draw { w: vec![0.0; self.posterior.dim()], mode: Mode::Plain };
             for (s, noise) in noise.chunks_mut(noises).enumerate() {
-                self.posterior.draw_into(key.step(s as u64), &mut draw);
+                self.posterior.draw_of_into(s, draws, key.step(s as u64), &mut draw);
                 noise.copy_from_slice(&draw.w[size..]);
             }
         }

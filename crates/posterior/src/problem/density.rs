@@ -37,6 +37,7 @@ pub struct Density<'p, R: Precision> {
     rows: RowData<R>,
     teams: Vec<Team<R>>,
     chunk: usize,
+    alone: bool,
 }
 
 /// Rows per chunk, and how many teams, for a network with `size` parameters and evaluations over up to `max_rows` rows.
@@ -61,7 +62,19 @@ impl<'p, R: Precision> Density<'p, R> {
             d_noise: vec![0.0; noise],
             value: 0.0,
         };
-        Density { problem, rows: RowData::new(data, max_rows), teams: (0..teams).map(|_| team()).collect(), chunk }
+        Density {
+            problem,
+            rows: RowData::new(data, max_rows),
+            teams: (0..teams).map(|_| team()).collect(),
+            chunk,
+            alone: false,
+        }
+    }
+
+    /// Whether to keep to the calling thread: for callers that are many themselves. The bits are the same.
+    pub fn alone(mut self, alone: bool) -> Self {
+        self.alone = alone;
+        self
     }
 
     /// The problem this is the density of.
@@ -88,26 +101,30 @@ impl<'p, R: Precision> Density<'p, R> {
         let chunks = view.x.rows.div_ceil(self.chunk);
         let teams = self.teams.len().min(chunks);
         let size = problem.network().layout().len();
+        let (chunk, alone) = (self.chunk, self.alone);
+        let one = alone || teams > 1;
+        let each = |members: &mut [Team<R>], run: &(dyn Fn((usize, &mut Team<R>)) + Sync)| {
+            if alone || teams == 1 {
+                members.iter_mut().enumerate().for_each(run);
+            } else {
+                members.par_iter_mut().enumerate().for_each(run);
+            }
+        };
         match grad {
             None => {
-                let run = |(t, team): (usize, &mut Team<R>)| {
+                each(&mut self.teams[..teams], &|(t, team)| {
                     let chunks = chunks * t / teams..chunks * (t + 1) / teams;
-                    team.value = work(problem, w, &view, mode, self.chunk, chunks, teams > 1, team, None);
-                };
-                if teams == 1 {
-                    run((0, &mut self.teams[0]));
-                } else {
-                    self.teams[..teams].par_iter_mut().enumerate().for_each(run);
-                }
+                    team.value = work(problem, w, &view, mode, chunk, chunks, one, team, None);
+                });
             }
             Some(mut grad) => {
                 if teams == 1 {
                     let team = &mut self.teams[0];
                     let network = grad.slice(0..size);
-                    team.value = work(problem, w, &view, mode, self.chunk, 0..chunks, false, team, Some(network));
+                    team.value = work(problem, w, &view, mode, chunk, 0..chunks, one, team, Some(network));
                 } else {
                     let noisy = matches!(w, Weights::Noisy(_));
-                    self.teams[..teams].par_iter_mut().enumerate().for_each(|(t, team)| {
+                    each(&mut self.teams[..teams], &|(t, team)| {
                         let chunks = chunks * t / teams..chunks * (t + 1) / teams;
                         let mut gradient = std::mem::take(&mut team.gradient);
                         // The first evaluation with row noise makes the room that others do not need.
@@ -115,7 +132,7 @@ impl<'p, R: Precision> Density<'p, R> {
                         let (centre, spread) = gradient.split_at_mut(size);
                         let spread = if noisy { spread } else { &mut [] };
                         let network = Gradient { centre, spread };
-                        team.value = work(problem, w, &view, mode, self.chunk, chunks, true, team, Some(network));
+                        team.value = work(problem, w, &view, mode, chunk, chunks, true, team, Some(network));
                         team.gradient = gradient;
                     });
                     let parts = grad.slice(0..size);
@@ -153,7 +170,7 @@ fn work<R: Precision>(
     mode: Mode,
     chunk: usize,
     chunks: std::ops::Range<usize>,
-    among_others: bool,
+    one_thread: bool,
     team: &mut Team<R>,
     mut grad: Option<Gradient<'_, R>>,
 ) -> f64 {
@@ -167,7 +184,7 @@ fn work<R: Precision>(
     for (i, c) in chunks.enumerate() {
         let (from, to) = (c * chunk, ((c + 1) * chunk).min(view.x.rows));
         let x = view.x.slice(from, to);
-        let threads = if among_others { Threads::One } else { Threads::Pool };
+        let threads = if one_thread { Threads::One } else { Threads::Pool };
         let pass = Pass { mode, layer: 0, first_row: from as u64, threads };
         network.forward(w, x, &pass, &mut team.workspace);
         let (f, delta) = team.workspace.output_and_delta();

@@ -9,7 +9,7 @@ mod moments;
 mod rows;
 
 pub use density::Density;
-pub use log_density::{LogDensity, Rejection};
+pub use log_density::{FnDensity, LogDensity, MixedDensity, Rejection, RoughDensity};
 pub use moments::MomentsDensity;
 pub use rows::Rows;
 

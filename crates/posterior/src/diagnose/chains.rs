@@ -1,0 +1,309 @@
+//! Markov chains judged, parameter by parameter and at reference inputs.
+//!
+//! A quantity has mixed where its R-hat is at most 1.01 and its bulk and tail ESS at least 100 for each chain (Vehtari et al. 2021).
+//! At that ESS R-hat of a chain that has mixed is itself 1.01 ± 0.005, so that among many quantities some exceed it by
+//! chance: a group has mixed where 95 % of its quantities have and none has an R-hat above 1.05.
+//! Cost: some sorts of all draws for each quantity; of a large block, parameters are taken evenly.
+
+use super::energy::e_bfmi;
+use super::ess::{ess_bulk, ess_tail};
+use super::mcse::mcse_mean;
+use super::r_hat::r_hat;
+use super::reference::evenly;
+use super::trace::{Trace, mean};
+use super::verdict::{Finding, Trust};
+use crate::data::Values;
+use crate::likelihood::Outcome;
+use crate::model::Model;
+use crate::nn::Role;
+use crate::posterior::Chains;
+use crate::predict::Predictor;
+use crate::problem::full_layout;
+use rayon::prelude::*;
+
+/// R-hat up to which a quantity has mixed.
+pub(super) const R_HAT: f64 = 1.01;
+/// R-hat up to which a group has, if few quantities are above the first bound.
+const R_HAT_WORST: f64 = 1.05;
+/// ESS of bulk and tail for each chain.
+const ESS: f64 = 100.0;
+/// Part of a group's quantities that must have mixed.
+const PART: f64 = 0.95;
+/// Least E-BFMI.
+const E_BFMI: f64 = 0.3;
+/// Part of the transitions that may diverge before the draws are not believed at all.
+const DIVERGENT: f64 = 0.01;
+/// Parameters of a block that are judged.
+const PARAMETERS: usize = 200;
+
+/// What the draws of one quantity tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quality {
+    /// Mean over all draws.
+    pub mean: f64,
+    /// Standard deviation over all draws.
+    pub std: f64,
+    /// Split, rank-normalised.
+    pub r_hat: f64,
+    /// Effective draws for the bulk.
+    pub ess_bulk: f64,
+    /// Effective draws for the 5 % and 95 % quantiles.
+    pub ess_tail: f64,
+    /// Monte Carlo standard error of the mean.
+    pub mcse_mean: f64,
+    /// Whether all draws are the same number.
+    pub constant: bool,
+}
+
+impl Quality {
+    /// Of a quantity.
+    pub fn of(trace: &Trace) -> Quality {
+        let first = trace.values().first().copied().unwrap_or(f64::NAN);
+        Quality {
+            mean: trace.mean(),
+            std: trace.std(),
+            r_hat: r_hat(trace),
+            ess_bulk: ess_bulk(trace),
+            ess_tail: ess_tail(trace),
+            mcse_mean: mcse_mean(trace),
+            constant: trace.values().iter().all(|v| *v == first),
+        }
+    }
+
+    /// Whether chains agree and hold enough independent draws. A constant has nothing to mix.
+    pub fn has_mixed(&self, chains: usize) -> bool {
+        let enough = ESS * chains as f64;
+        self.constant || (self.r_hat <= R_HAT && self.ess_bulk >= enough && self.ess_tail >= enough)
+    }
+}
+
+/// The worst of a group of quantities.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupReport {
+    /// A block of parameters, or what is predicted.
+    pub name: String,
+    /// Quantities there are.
+    pub count: usize,
+    /// Of these, judged.
+    pub judged: usize,
+    /// Largest R-hat, of those that are not constant.
+    pub r_hat: f64,
+    /// Median of their bulk ESS.
+    pub ess_median: f64,
+    /// Smallest bulk ESS.
+    pub ess_bulk: f64,
+    /// Smallest tail ESS.
+    pub ess_tail: f64,
+    /// Largest standard error of a mean, in standard deviations of its quantity.
+    pub mcse: f64,
+    /// Part of the judged quantities that have mixed.
+    pub mixed: f64,
+    /// Whether nothing in it moves.
+    pub constant: bool,
+}
+
+impl GroupReport {
+    /// Of the qualities of `count` quantities, or some of them, in so many chains.
+    fn new(name: &str, count: usize, qualities: &[Quality], chains: usize) -> GroupReport {
+        let moving: Vec<&Quality> = qualities.iter().filter(|q| !q.constant).collect();
+        // A number that is not one is the worst there can be.
+        let worst = |of: fn(&Quality) -> f64, sign: f64| {
+            let values = moving.iter().map(|q| of(q)).map(|v| if v.is_nan() { sign * f64::INFINITY } else { v });
+            values.max_by(|a, b| (sign * a).total_cmp(&(sign * b))).unwrap_or(f64::NAN)
+        };
+        let mut sizes: Vec<f64> = moving.iter().map(|q| q.ess_bulk).collect();
+        sizes.sort_by(f64::total_cmp);
+        GroupReport {
+            name: name.to_owned(),
+            count,
+            judged: qualities.len(),
+            r_hat: worst(|q| q.r_hat, 1.0),
+            ess_median: sizes.get(sizes.len() / 2).copied().unwrap_or(f64::NAN),
+            ess_bulk: worst(|q| q.ess_bulk, -1.0),
+            ess_tail: worst(|q| q.ess_tail, -1.0),
+            mcse: worst(|q| q.mcse_mean / q.std, 1.0),
+            mixed: mean(&qualities.iter().map(|q| f64::from(u8::from(q.has_mixed(chains)))).collect::<Vec<_>>()),
+            constant: moving.is_empty(),
+        }
+    }
+
+    /// Whether it can be believed.
+    pub fn has_mixed(&self) -> bool {
+        self.constant || (self.mixed >= PART && self.r_hat <= R_HAT_WORST)
+    }
+}
+
+/// What chains tell of themselves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChainReport {
+    /// How many chains.
+    pub chains: usize,
+    /// Draws that each chain has.
+    pub draws: usize,
+    /// The blocks of parameters.
+    pub weights: Vec<GroupReport>,
+    /// Outputs of the network at reference inputs (probabilities, for classes), and parameters of the noise.
+    pub predictions: GroupReport,
+    /// The log density of the draws.
+    pub log_density: GroupReport,
+    /// Rows at which predictions were judged.
+    pub rows: usize,
+    /// Transitions that diverged, and of how many.
+    pub divergences: (u64, u64),
+    /// The smallest E-BFMI of a chain; none for samplers without momentum.
+    pub e_bfmi: Option<f64>,
+    /// The smallest mean probability of acceptance of a chain.
+    pub acceptance: f64,
+    /// Whether the sampling was stopped early.
+    pub incomplete: bool,
+    /// What the sampler itself gave as a reason not to trust the draws.
+    pub fault: Option<String>,
+}
+
+/// The draws of a number in all chains, from the number of draw i of chain c.
+fn trace(chains: &Chains, of: impl Fn(usize, usize) -> f64) -> Trace {
+    let draws = chains.shortest();
+    let values = (0..chains.chains.len()).flat_map(|c| (0..draws).map(move |i| (c, i)));
+    Trace::new(values.map(|(c, i)| of(c, i)).collect(), chains.chains.len())
+}
+
+impl ChainReport {
+    /// Of a model's chains; predictions at the rows of `x`.
+    pub fn new(model: &Model, chains: &Chains, x: &Values) -> ChainReport {
+        let count = chains.chains.len();
+        let dim = model.posterior.dim();
+        let weight = |p: usize| Quality::of(&trace(chains, |c, i| f64::from(chains.chains[c].w[i * dim + p])));
+        let layout = full_layout(&*model.network, &*model.likelihood);
+        let block = |b: &crate::nn::Block| {
+            let judged: Vec<usize> = evenly(b.range.len(), PARAMETERS).iter().map(|i| b.range.start + i).collect();
+            let qualities: Vec<Quality> = judged.into_par_iter().map(weight).collect();
+            GroupReport::new(&b.name, b.range.len(), &qualities, count)
+        };
+        let noise = layout.blocks().iter().filter(|b| b.role == Role::Noise).flat_map(|b| b.range.clone());
+        let mut predictions = predicted(model, chains, x);
+        predictions.extend(noise.map(weight));
+        let energies: Vec<f64> = chains.chains.iter().map(|c| e_bfmi(&c.energy)).collect();
+        let moved = |c: &crate::posterior::Chain| (c.draws() * c.thin.max(1)) as u64;
+        ChainReport {
+            chains: count,
+            draws: chains.shortest(),
+            weights: layout.blocks().iter().map(block).collect(),
+            rows: x.len() / model.network.input().len().max(1),
+            predictions: GroupReport::new("predictions", predictions.len(), &predictions, count),
+            log_density: {
+                let quality = Quality::of(&trace(chains, |c, i| chains.chains[c].log_density[i]));
+                GroupReport::new("log density", 1, &[quality], count)
+            },
+            divergences: (
+                chains.chains.iter().map(|c| c.divergences).sum(),
+                chains.chains.iter().map(moved).sum::<u64>().max(1),
+            ),
+            e_bfmi: energies.iter().copied().filter(|e| !e.is_nan()).reduce(f64::min),
+            acceptance: chains.chains.iter().map(|c| c.acceptance).fold(1.0, f64::min),
+            incomplete: chains.incomplete,
+            fault: chains.fault.clone(),
+        }
+    }
+
+    /// What was found that costs belief.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let mut find = |leaves, reason: String, advice: &str| {
+            found.push(Finding { leaves, reason, advice: advice.to_owned() });
+        };
+        if let Some(fault) = &self.fault {
+            find(Trust::Nothing, fault.trim_end_matches('.').to_owned(), "another start or smaller steps");
+        }
+        let p = &self.predictions;
+        if self.draws < 4 {
+            let reason = format!("{} draws for each chain are too few to judge", self.draws);
+            find(Trust::Nothing, reason, "more draws");
+        } else if p.constant {
+            find(Trust::Nothing, "the chains do not move".to_owned(), "smaller steps, or another start");
+        } else if p.r_hat > R_HAT_WORST {
+            let reason = format!("chains disagree on predictions (R-hat up to {})", short(p.r_hat));
+            find(Trust::Nothing, reason, "a longer warm-up, a start from a fitted model, or another sampler");
+        } else if !p.has_mixed() {
+            let reason = format!(
+                "{:.0} % of the predictions have mixed, with {:.0} effective draws where there are fewest and R-hat up to {}",
+                100.0 * p.mixed,
+                p.ess_bulk.min(p.ess_tail),
+                short(p.r_hat)
+            );
+            find(Trust::Nothing, reason, "more draws, or thinning less of them away");
+        }
+        let (diverged, moved) = self.divergences;
+        if diverged > 0 {
+            let many = diverged as f64 > DIVERGENT * moved as f64;
+            let reason =
+                format!("{diverged} of {moved} transitions diverged, so that parts of the posterior are missing");
+            let leaves = if many { Trust::Nothing } else { Trust::Predictions };
+            find(leaves, reason, "smaller steps (a higher target acceptance) or a narrower prior");
+        }
+        if let Some(e) = self.e_bfmi.filter(|e| *e < E_BFMI) {
+            let reason = format!("E-BFMI is {} where 0.3 is the least, so that tails were walked slowly", short(e));
+            find(Trust::Predictions, reason, "longer chains or another prior");
+        }
+        if self.chains == 1 {
+            let reason = "one chain cannot show that another would end elsewhere".to_owned();
+            find(Trust::Predictions, reason, "several chains");
+        }
+        let apart: Vec<&GroupReport> = self.weights.iter().filter(|g| !g.has_mixed()).collect();
+        if let Some(worst) = apart.iter().max_by(|a, b| a.r_hat.total_cmp(&b.r_hat)) {
+            let reason = format!(
+                "chains sit at different weights (R-hat up to {} in {}), as they may in a network whose units can change places",
+                short(worst.r_hat),
+                worst.name
+            );
+            find(Trust::Predictions, reason, "nothing, if predictions are what you need");
+        }
+        found
+    }
+
+    /// Why the draws can be trusted where nothing was found against them.
+    pub fn praise(&self) -> String {
+        let all: Vec<&GroupReport> = self.weights.iter().chain([&self.predictions]).filter(|g| !g.constant).collect();
+        let r_hat = all.iter().map(|g| g.r_hat).fold(1.0, f64::max);
+        let ess = all.iter().map(|g| g.ess_bulk.min(g.ess_tail)).fold(f64::INFINITY, f64::min);
+        format!(
+            "{} chains agree on weights and predictions (R-hat up to {}, at least {ess:.0} effective draws)",
+            self.chains,
+            short(r_hat)
+        )
+    }
+}
+
+/// Three decimals, or fewer digits where it is large.
+fn short(v: f64) -> String {
+    if v.abs() < 10.0 { format!("{v:.3}") } else { format!("{v:.3e}") }
+}
+
+/// Qualities of what each draw predicts: outputs, or the probability of every class but the first.
+fn predicted(model: &Model, chains: &Chains, x: &Values) -> Vec<Quality> {
+    let predictive = model.predictor(chains.draws()).predict(x);
+    let (classes, outputs) = (model.likelihood.classes(), model.likelihood.outputs());
+    let class = model.likelihood.outcome() == Outcome::Class;
+    let rows = predictive.rows();
+    let width = if class { classes.saturating_sub(1) } else { outputs };
+    let of_draw = |s: usize| -> Vec<f64> {
+        let f = predictive.outputs(s).iter().map(|v| f64::from(*v));
+        if !class {
+            return f.collect();
+        }
+        let (f, mut p) = (f.collect::<Vec<f64>>(), vec![0.0; classes]);
+        let mut all = Vec::with_capacity(rows * width);
+        for f in f.chunks(outputs) {
+            model.likelihood.probabilities(f, &mut p);
+            all.extend(&p[1..]);
+        }
+        all
+    };
+    let draws: Vec<Vec<f64>> = (0..predictive.draws()).into_par_iter().map(of_draw).collect();
+    let mut first = Vec::with_capacity(chains.chains.len());
+    chains.chains.iter().fold(0, |at, c| {
+        first.push(at);
+        at + c.draws()
+    });
+    let quality = |q: usize| Quality::of(&trace(chains, |c, i| draws[first[c] + i][q]));
+    (0..rows * width).into_par_iter().map(quality).collect()
+}

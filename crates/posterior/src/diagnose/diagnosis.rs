@@ -1,0 +1,160 @@
+//! A fitted model judged: its chains, or its weights against the posterior, and its predictions.
+
+use super::approximation::{PredictiveCheck, importance_weights};
+use super::chains::ChainReport;
+use super::pareto::Weights;
+use super::reference::{evenly, reference_inputs};
+use super::verdict::{Finding, Trust, Verdict};
+use crate::data::{Encoded, TargetKind};
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::predict::Predictor;
+use crate::rng::{Key, Purpose};
+
+/// Rows at which the predictions of chains are judged.
+const ROWS: usize = 100;
+/// Most predictions of chains that are in memory at once.
+const NUMBERS: usize = 1 << 26;
+/// Draws for the predictive distribution that is held against outcomes.
+const PREDICTIVE_DRAWS: usize = 200;
+/// How far the mean of a standardised target may be from 0, and its variance from 1, in the rows a model was fitted to.
+const STANDARDISED: f64 = 1e-6;
+
+/// Everything that was found.
+#[derive(Debug)]
+pub struct Diagnosis {
+    /// Of a posterior made of chains.
+    pub chains: Option<ChainReport>,
+    /// Of a posterior with a density, or with weights of its own.
+    pub weights: Option<Weights>,
+    /// Outcomes against predictions, where they are known and needed.
+    pub check: Option<PredictiveCheck>,
+    /// What it comes to.
+    pub verdict: Verdict,
+}
+
+impl Diagnosis {
+    /// Of a model. Chains need no rows, but are better judged at the user's; everything else needs those it was fitted to.
+    pub fn new(model: &Model, rows: Option<&Encoded>, draws: usize, key: Key) -> Result<Diagnosis> {
+        let posterior = &*model.posterior;
+        if let Some(chains) = posterior.chains() {
+            let width = model.network.input().len();
+            let most = (NUMBERS / (chains.draws() * model.network.outputs()).max(1)).clamp(1, ROWS);
+            let x = match rows {
+                Some(rows) => rows.data.x.rows(&evenly(rows.data.rows, most), width),
+                None => reference_inputs(&model.encoder, most, key),
+            };
+            return Ok(Diagnosis::of_chains(ChainReport::new(model, chains, &x)));
+        }
+        if let Some(weights) = posterior.log_weights() {
+            let weights = Weights::new(weights);
+            let verdict =
+                Verdict::of(&weighted(&weights), format!("{} ({} draws)", praise(&weights), weights.raw().len()));
+            return Ok(Diagnosis { chains: None, weights: Some(weights), check: None, verdict });
+        }
+        if posterior.is_point() {
+            let reason = "a single set of weights says nothing of what else they could be".to_owned();
+            let advice = "a method with a posterior, such as mean-field".to_owned();
+            let verdict = Verdict::of(&[Finding { leaves: Trust::Nothing, reason, advice }], String::new());
+            return Ok(Diagnosis { chains: None, weights: None, check: None, verdict });
+        }
+        let rows = rows.ok_or_else(|| {
+            let what = format!("a posterior of kind '{}' is judged on the rows it was fitted to", posterior.kind());
+            Error::setting(what, "give their file: posterior diagnose MODEL DATA")
+        })?;
+        check_rows(model, rows)?;
+        Diagnosis::of_approximation(model, rows, draws, key)
+    }
+
+    fn of_chains(report: ChainReport) -> Diagnosis {
+        let verdict = Verdict::of(&report.findings(), report.praise());
+        Diagnosis { chains: Some(report), weights: None, check: None, verdict }
+    }
+
+    fn of_approximation(model: &Model, rows: &Encoded, draws: usize, key: Key) -> Result<Diagnosis> {
+        let problem = model.recipe.resolve(&model.encoder)?.problem(rows.data.clone())?;
+        let weights = importance_weights(&problem, &*model.posterior, draws, key.purpose(Purpose::Estimate));
+        let weights = weights.map(|w| Weights::new(&w));
+        let predictive = model.predictor(PREDICTIVE_DRAWS).predict(&rows.data.x);
+        let y = model.encoder.decode_target(&rows.data.y);
+        let check = PredictiveCheck::new(&predictive, &y, model.likelihood.outcome());
+        let mut findings = Vec::new();
+        if !check.holds() {
+            findings.push(Finding {
+                leaves: Trust::Nothing,
+                reason: format!("predictions are too sure of themselves: {}", check.clause()),
+                advice: "another likelihood or network, learned noise, or fewer extreme rows".to_owned(),
+            });
+        }
+        let held = format!("but {}", check.clause());
+        match &weights {
+            None => findings.push(Finding {
+                leaves: Trust::Predictions,
+                reason: format!(
+                    "a posterior of kind '{}' has no density to be judged by, {held}",
+                    model.posterior.kind()
+                ),
+                advice: "rows that were not fitted to ('posterior evaluate')".to_owned(),
+            }),
+            Some(weights) if !weights.is_reliable() => findings.push(Finding {
+                leaves: Trust::Predictions,
+                reason: format!(
+                    "the approximation is far from the posterior of the weights ({}), {held}",
+                    measure(weights)
+                ),
+                advice: "rows that were not fitted to ('posterior evaluate'), a richer approximation, or a sampler"
+                    .to_owned(),
+            }),
+            Some(_) => {}
+        }
+        let near = weights.as_ref().map_or(String::new(), |w| {
+            format!("the approximation is near the posterior of the weights ({}) and {}", measure(w), check.clause())
+        });
+        let verdict = Verdict::of(&findings, near);
+        Ok(Diagnosis { chains: None, weights, check: Some(check), verdict })
+    }
+}
+
+/// k, as said in the middle of a sentence.
+fn measure(weights: &Weights) -> String {
+    match weights.k() {
+        k if k.is_finite() => format!("Pareto-k {k:.2}"),
+        _ => weights.verdict(),
+    }
+}
+
+fn praise(weights: &Weights) -> String {
+    format!("{}, worth {:.0} draws from the posterior", weights.verdict(), weights.ess())
+}
+
+/// What the weights of an importance sample cost: there is nothing else to rely on.
+fn weighted(weights: &Weights) -> Vec<Finding> {
+    if weights.is_reliable() {
+        return Vec::new();
+    }
+    vec![Finding {
+        leaves: Trust::Nothing,
+        reason: weights.verdict(),
+        advice: "a proposal nearer to the posterior (--set proposal=full-covariance), more draws, or a sampler"
+            .to_owned(),
+    }]
+}
+
+/// The log joint is about the rows a model was fitted to: others have another posterior.
+fn check_rows(model: &Model, rows: &Encoded) -> Result<()> {
+    const FIX: &str = "give the rows it was fitted to";
+    if rows.data.rows != model.rows {
+        let what = format!("there are {} rows, but the model was fitted to {}", rows.data.rows, model.rows);
+        return Err(Error::data(what, FIX));
+    }
+    if let TargetKind::Real(_) = model.encoder.target_kind() {
+        let y = &rows.data.y;
+        let n = y.len() as f64;
+        let mean = y.iter().sum::<f64>() / n;
+        let square = y.iter().map(|v| v * v).sum::<f64>() / n;
+        if mean.abs() > STANDARDISED || (square - 1.0).abs() > STANDARDISED {
+            return Err(Error::data("these are not the rows the model was fitted to: their targets differ", FIX));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Simulated annealing (METHODS S5): Metropolis on p^{1/T} while T falls, for modes and for warm starts.
+//!
+//! T falls geometrically from `temperature` to 1/100 over the steps; the scale of the proposals follows an acceptance of 0.234 all the way. A chain
+//! keeps the highest point it has seen, so that a model holds one point per chain: modes, not draws of the posterior.
+//! Reference: Kirkpatrick, Gelatt & Vecchi (1983), Science 220. Cost: one density a step.
+
+use super::chains::{CHAINS, ChainPlan, Transition};
+use super::metropolis::no_start;
+use super::observer::Observer;
+use super::sample::{Sampler, fit_by_sampling};
+use super::{Fit, Method, MethodEntry};
+use crate::error::Result;
+use crate::kernel::{Info, Metropolis, State, Target};
+use crate::posterior::Posterior;
+use crate::problem::Problem;
+use crate::rng::Key;
+use crate::settings::{Allowed, Default, Setting, Settings};
+
+const STEPS: Setting = Setting {
+    name: "steps",
+    help: "transitions of each chain, over which the temperature falls",
+    default: Default::Int(20_000),
+    allowed: Allowed::Int(1, 1_000_000_000),
+};
+const TEMPERATURE: Setting = Setting {
+    name: "temperature",
+    help: "at the beginning; 1 is the posterior's own",
+    default: Default::Float(HOT),
+    allowed: Allowed::Above(0.0, 1e12),
+};
+
+const START: Setting = Setting {
+    name: "start",
+    help: "where chains begin",
+    default: Default::Text("prior"),
+    allowed: Allowed::OneOf(&["prior", "modes"]),
+};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "annealing",
+    summary: "simulated annealing: a mode per chain, without gradients",
+    gives: "one point per chain",
+    settings: &[CHAINS, STEPS, TEMPERATURE, START],
+    build: |settings| Box::new(Annealing { settings }),
+};
+
+/// The first temperature, where none is set.
+const HOT: f64 = 100.0;
+/// The last temperature.
+const COLD: f64 = 0.01;
+const ACCEPTANCE: f64 = 0.234;
+
+/// Simulated annealing.
+#[derive(Debug)]
+pub struct Annealing {
+    settings: Settings,
+}
+
+struct AnnealingChain<'a> {
+    target: Target<'a>,
+    state: State,
+    kernel: Metropolis,
+    log_scale: f64,
+    ones: Vec<f64>,
+    best: (f64, Vec<f64>),
+    moved: bool,
+    temperature: f64,
+    steps: usize,
+    t: usize,
+    key: Key,
+}
+
+impl Transition for AnnealingChain<'_> {
+    fn next(&mut self) -> Result<Info> {
+        let done = self.t as f64 / self.steps.max(1) as f64;
+        let temperature = self.temperature * (COLD / self.temperature).powf(done.min(1.0));
+        let (scale, key) = (self.log_scale.exp(), self.key.step(self.t as u64));
+        let info = self.kernel.step(&mut self.state, &mut self.target, scale, &self.ones, temperature, key)?;
+        // Does not settle: the temperature goes on falling.
+        self.log_scale += (info.acceptance - ACCEPTANCE) / ((self.t + 1) as f64).powf(0.6).min(20.0);
+        self.moved |= info.accepted;
+        if self.state.value > self.best.0 {
+            self.best.0 = self.state.value;
+            self.best.1.copy_from_slice(&self.state.w);
+        }
+        self.t += 1;
+        Ok(Info { log_density: self.best.0, accepted: self.moved, ..info })
+    }
+    fn write(&self, w: &mut [f32]) {
+        w.iter_mut().zip(&self.best.1).for_each(|(to, from)| *to = *from as f32);
+    }
+    fn step_size(&self) -> f64 {
+        self.log_scale.exp()
+    }
+    fn evaluations(&self) -> (u64, u64) {
+        (self.target.evaluations, self.target.not_finite)
+    }
+}
+
+fn chain<'a>(
+    mut target: Target<'a>,
+    start: &[f64],
+    steps: usize,
+    temperature: f64,
+    key: Key,
+) -> Result<AnnealingChain<'a>> {
+    let dim = start.len();
+    let state = State::without_force(start, &mut target)?.ok_or_else(no_start)?;
+    Ok(AnnealingChain {
+        target,
+        best: (state.value, start.to_vec()),
+        state,
+        kernel: Metropolis::new(dim),
+        log_scale: (2.38 / (dim as f64).sqrt()).ln(),
+        ones: vec![1.0; dim],
+        moved: false,
+        temperature,
+        steps,
+        t: 0,
+        key,
+    })
+}
+
+/// The highest point that an annealing of so many steps finds.
+pub(super) fn highest(target: Target<'_>, start: &[f64], steps: usize, key: Key) -> Result<Vec<f64>> {
+    let mut chain = chain(target, start, steps, HOT, key)?;
+    for _ in 0..steps {
+        chain.next()?;
+    }
+    Ok(chain.best.1)
+}
+
+impl Sampler for Annealing {
+    fn chain<'a>(
+        &self,
+        target: Target<'a>,
+        start: &[f64],
+        plan: ChainPlan,
+        key: Key,
+    ) -> Result<Box<dyn Transition + 'a>> {
+        Ok(Box::new(chain(target, start, plan.warmup + 1, self.settings.float("temperature"), key)?))
+    }
+    fn plan(&self, settings: &Settings, _: usize, _: &mut dyn Observer) -> Result<ChainPlan> {
+        let (chains, steps) = (settings.count("chains"), settings.count("steps"));
+        Ok(ChainPlan { chains, warmup: steps - 1, draws: 1, thin: 1 })
+    }
+}
+
+impl Method for Annealing {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, None, key, observer)
+    }
+    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+    }
+    fn sampler(&self) -> Option<&dyn Sampler> {
+        Some(self)
+    }
+}

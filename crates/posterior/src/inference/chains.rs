@@ -1,0 +1,325 @@
+//! Chains in parallel: whoever is least advanced takes the next transitions, draws are kept on a budget of memory, faults are named.
+//!
+//! A chain depends on its own key alone, so that neither the threads nor the order in which they take turns change a bit. Each turn is a few
+//! milliseconds of one chain; all chains come to their end together and every thread is busy until then. Memory: chains × kept draws × P numbers in f32.
+
+use super::observer::{ChainProgress, Flow, Observer, Progress};
+use crate::diagnose::{Trace, r_hat};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::Info;
+use crate::posterior::{Chain, Chains};
+use crate::settings::{Allowed, Default, Setting, Settings};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) const CHAINS: Setting = Setting {
+    name: "chains",
+    help: "independent chains, run in parallel",
+    default: Default::Int(4),
+    allowed: Allowed::Int(1, 1000),
+};
+pub(super) const DRAWS: Setting = Setting {
+    name: "draws",
+    help: "draws that each chain keeps after its warm-up",
+    default: Default::Int(500),
+    allowed: Allowed::Int(1, 100_000_000),
+};
+pub(super) const WARMUP: Setting = Setting {
+    name: "warmup",
+    help: "transitions of each chain that are thrown away, in which step size and scales are adapted",
+    default: Default::Int(500),
+    allowed: Allowed::Int(0, 100_000_000),
+};
+pub(super) const THIN: Setting = Setting {
+    name: "thin",
+    help: "transitions from one kept draw to the next",
+    default: Default::Int(1),
+    allowed: Allowed::Int(1, 100_000_000),
+};
+pub(super) const MEMORY_MIB: Setting = Setting {
+    name: "memory_mib",
+    help: "memory for draws, also while they are written, in MiB; what does not fit is thinned",
+    default: Default::Int(2048),
+    allowed: Allowed::Int(1, 1 << 30),
+};
+
+/// One turn of a chain.
+const TURN: Duration = Duration::from_millis(20);
+/// Between two computations of R-hat.
+const BETWEEN: Duration = Duration::from_millis(500);
+/// Draws stand three times in memory while a model file is made of them.
+const COPIES: usize = 3;
+/// A step size, relative to the scale of the parameters, with which nothing is reached.
+const COLLAPSED: f64 = 1e-7;
+
+/// A chain in the making: it takes transition after transition, the warm-up's first.
+pub trait Transition: Send {
+    /// The next transition.
+    fn next(&mut self) -> Result<Info>;
+    /// Where the chain is.
+    fn write(&self, w: &mut [f32]);
+    /// The step size of the next transition.
+    fn step_size(&self) -> f64;
+    /// Evaluations of the density so far, and how many of them were not finite.
+    fn evaluations(&self) -> (u64, u64);
+}
+
+/// How many chains, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainPlan {
+    /// Chains.
+    pub chains: usize,
+    /// Transitions that are thrown away.
+    pub warmup: usize,
+    /// Kept draws of each chain.
+    pub draws: usize,
+    /// Transitions per kept draw.
+    pub thin: usize,
+}
+
+impl ChainPlan {
+    /// From checked settings, for `dim` parameters; thinned to the budget of memory, which is told.
+    pub(super) fn new(settings: &Settings, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        let (chains, draws) = (settings.count("chains"), settings.count("draws"));
+        let plan = ChainPlan { chains, warmup: settings.count("warmup"), draws, thin: settings.count("thin") };
+        let (thinned, told) = plan.within(dim, settings.count("memory_mib"))?;
+        told.iter().for_each(|t| observer.warn(t));
+        Ok(thinned)
+    }
+
+    /// Thinned so that the draws stay within the budget, and a sentence about it where that was needed.
+    pub fn within(self, dim: usize, memory_mib: usize) -> Result<(ChainPlan, Option<String>)> {
+        let each = COPIES * std::mem::size_of::<f32>() * dim.max(1) * self.chains;
+        let most = (memory_mib << 20) / each;
+        if most >= self.draws {
+            return Ok((self, None));
+        }
+        if most == 0 {
+            return Err(Error::setting(
+                format!("one draw of {} chains does not fit into memory_mib = {memory_mib}", self.chains),
+                format!("set memory_mib to {} or more", each.div_ceil(1 << 20)),
+            ));
+        }
+        let every = self.draws.div_ceil(most);
+        let plan = ChainPlan { draws: self.draws / every, thin: self.thin * every, ..self };
+        let told = format!(
+            "{} draws of {} chains would take {} MiB of memory: one in {every} is kept, {} a chain (memory_mib = {memory_mib})",
+            self.draws,
+            self.chains,
+            (each * self.draws).div_ceil(1 << 20),
+            plan.draws
+        );
+        Ok((plan, Some(told)))
+    }
+
+    fn transitions(&self) -> usize {
+        self.warmup + self.draws * self.thin
+    }
+}
+
+/// A chain with what it has kept so far.
+struct Job<'a> {
+    number: usize,
+    done: usize,
+    sampler: Option<Box<dyn Transition + 'a>>,
+    kept: Chain,
+    accepted: u64,
+    acceptance: f64,
+    /// Evaluations at the last kept draw.
+    counted: u64,
+}
+
+/// What the threads share.
+struct Shared<'a, 'o> {
+    waiting: Vec<Job<'a>>,
+    finished: Vec<Job<'a>>,
+    observer: &'o mut dyn Observer,
+    done: u64,
+    error: Option<Error>,
+    stop: bool,
+    /// The log densities of the kept draws by chain, R-hat of them, and when it was computed.
+    seen: Vec<Vec<f64>>,
+    r_hat: (f64, Instant),
+}
+
+/// Makes chain c. It is called on the thread that takes the chain's first turn.
+pub type MakeChain<'m, 'a> = &'m (dyn Fn(usize) -> Result<Box<dyn Transition + 'a>> + Sync);
+
+/// Runs the chains. Where the observer stops them, what was drawn is returned and marked incomplete.
+pub fn run_chains<'a>(
+    plan: ChainPlan,
+    dim: usize,
+    make: MakeChain<'_, 'a>,
+    observer: &mut dyn Observer,
+) -> Result<Chains> {
+    let job = |number| Job {
+        number,
+        done: 0,
+        sampler: None,
+        kept: Chain { w: Vec::with_capacity(plan.draws * dim), thin: plan.thin, ..Chain::default() },
+        accepted: 0,
+        acceptance: 0.0,
+        counted: 0,
+    };
+    let shared = Mutex::new(Shared {
+        waiting: (0..plan.chains).map(job).collect(),
+        finished: Vec::new(),
+        observer,
+        done: 0,
+        error: None,
+        stop: false,
+        seen: vec![Vec::new(); plan.chains],
+        r_hat: (f64::NAN, Instant::now()),
+    });
+    let workers = rayon::current_num_threads().clamp(1, plan.chains);
+    rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work(plan, dim, make, &shared))));
+    let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = shared.error {
+        return Err(error);
+    }
+    let mut jobs: Vec<Job> = shared.finished.into_iter().chain(shared.waiting).collect();
+    jobs.sort_by_key(|j| j.number);
+    let incomplete = jobs.iter().any(|j| j.done < plan.transitions());
+    if jobs.iter().all(|j| j.kept.draws() == 0) {
+        return Err(ErrorKind::Interrupted.into());
+    }
+    let fault = fault(plan, &jobs);
+    Ok(Chains { chains: jobs.into_iter().map(|j| j.kept).collect(), incomplete, fault })
+}
+
+fn lock<'s, 'a, 'o>(shared: &'s Mutex<Shared<'a, 'o>>) -> MutexGuard<'s, Shared<'a, 'o>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes turns until no chain waits.
+fn work<'a>(plan: ChainPlan, dim: usize, make: MakeChain<'_, 'a>, shared: &Mutex<Shared<'a, '_>>) {
+    loop {
+        let mut job = {
+            let mut shared = lock(shared);
+            let least = shared.waiting.iter().enumerate().min_by_key(|(_, j)| (j.done, j.number)).map(|(i, _)| i);
+            match least {
+                Some(i) if !shared.stop => shared.waiting.swap_remove(i),
+                _ => return,
+            }
+        };
+        let before = job.done;
+        let turn = job.turn(plan, dim, make);
+        let mut shared = lock(shared);
+        shared.done += (job.done - before) as u64;
+        if let Err(error) = turn {
+            shared.stop = true;
+            shared.error.get_or_insert(error);
+        } else {
+            shared.tell(plan, &job);
+        }
+        if job.done < plan.transitions() {
+            shared.waiting.push(job);
+        } else {
+            job.sampler = None; // its buffers
+            shared.finished.push(job);
+        }
+    }
+}
+
+impl Shared<'_, '_> {
+    fn tell(&mut self, plan: ChainPlan, job: &Job<'_>) {
+        let steps = (plan.chains * plan.transitions()) as u64;
+        let objective = job.kept.log_density.last().copied().unwrap_or(f64::NAN);
+        let (epoch, epochs) = (job.done, plan.transitions());
+        let seen = &mut self.seen[job.number];
+        seen.extend_from_slice(&job.kept.log_density[seen.len()..]);
+        if self.r_hat.1.elapsed() > BETWEEN {
+            self.r_hat = (r_hat_so_far(&self.seen), Instant::now());
+        }
+        self.stop |= self.observer.chain(&ChainProgress {
+            chain: job.number,
+            chains: plan.chains,
+            transitions: job.done,
+            of: plan.transitions(),
+            warmup: plan.warmup,
+            draws: job.kept.draws(),
+            step_size: job.sampler.as_ref().map_or(job.kept.step_size, |s| s.step_size()),
+            divergences: job.kept.divergences,
+            r_hat: self.r_hat.0,
+        }) == Flow::Stop;
+        let progress = Progress { step: self.done, steps, epoch, epochs, objective };
+        self.stop |= self.observer.progress(&progress) == Flow::Stop;
+    }
+}
+
+/// Over the draws that all chains have.
+fn r_hat_so_far(seen: &[Vec<f64>]) -> f64 {
+    let draws = seen.iter().map(Vec::len).min().unwrap_or(0);
+    let trace = Trace::new(seen.iter().flat_map(|s| s[..draws].iter().copied()).collect(), seen.len());
+    if trace.is_usable() { r_hat(&trace) } else { f64::NAN }
+}
+
+impl<'a> Job<'a> {
+    /// Transitions for the length of a turn.
+    fn turn(&mut self, plan: ChainPlan, dim: usize, make: MakeChain<'_, 'a>) -> Result<()> {
+        let started = Instant::now();
+        let sampler = match &mut self.sampler {
+            Some(sampler) => sampler,
+            none => none.insert(make(self.number)?),
+        };
+        while self.done < plan.transitions() && started.elapsed() < TURN {
+            let info = sampler.next()?;
+            self.done += 1;
+            let (evaluations, not_finite) = sampler.evaluations();
+            self.kept.not_finite = not_finite;
+            if self.done <= plan.warmup {
+                (self.kept.warmup_gradients, self.counted) = (evaluations, evaluations);
+                continue;
+            }
+            self.kept.divergences += u64::from(info.divergent);
+            self.accepted += u64::from(info.accepted);
+            self.acceptance += info.acceptance;
+            let after = self.done - plan.warmup;
+            self.kept.acceptance = self.acceptance / after as f64;
+            self.kept.step_size = sampler.step_size();
+            if after.is_multiple_of(plan.thin) {
+                let from = self.kept.w.len();
+                self.kept.w.resize(from + dim, 0.0);
+                sampler.write(&mut self.kept.w[from..]);
+                self.kept.log_density.push(info.log_density);
+                if !info.energy.is_nan() {
+                    self.kept.energy.push(info.energy);
+                }
+                self.kept.gradients.push(u32::try_from(evaluations - self.counted).unwrap_or(u32::MAX));
+                self.counted = evaluations;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What makes the draws worthless, in one sentence.
+fn fault(plan: ChainPlan, jobs: &[Job<'_>]) -> Option<String> {
+    let after = |j: &Job<'_>| j.done.saturating_sub(plan.warmup) as u64;
+    let of = |what: &dyn Fn(&&Job<'_>) -> bool| -> Vec<usize> {
+        jobs.iter().filter(|j| after(j) > 0).filter(what).map(|j| j.number + 1).collect()
+    };
+    let named = |chains: &[usize]| {
+        let list: Vec<String> = chains.iter().map(usize::to_string).collect();
+        format!("{} {}", if list.len() == 1 { "chain" } else { "chains" }, list.join(", "))
+    };
+    let diverged = of(&|j| j.kept.divergences == after(j));
+    if !diverged.is_empty() {
+        return Some(format!(
+            "every transition of {} diverged; raise target_accept, lengthen warmup, or rescale the data",
+            named(&diverged)
+        ));
+    }
+    let collapsed = of(&|j| j.kept.step_size < COLLAPSED);
+    if !collapsed.is_empty() {
+        return Some(format!(
+            "the step size of {} collapsed to {:.1e}; look for extreme values in the data, or lengthen warmup",
+            named(&collapsed),
+            jobs[collapsed[0] - 1].kept.step_size
+        ));
+    }
+    let stuck = of(&|j| j.accepted == 0);
+    (!stuck.is_empty()).then(|| {
+        format!("no move of {} was accepted, so that its draws are all the same; lengthen warmup", named(&stuck))
+    })
+}

@@ -1,0 +1,247 @@
+//! Hamiltonian Monte Carlo (METHODS S3): dual averaging of the step size, a diagonal mass from windows of the warm-up, and a path length that is
+//! measured there and drawn anew for every transition.
+//!
+//! The time τ after which a path first turns back towards its start, (w − w₀)·p < 0, is measured in warm-up (Wu, Stoehr & Robert 2018); a transition then goes
+//! u·`path`·τ far, u ~ U(0, 1): a fixed length could be a period of the motion, after which a chain is back where it was (Neal 2011). NUTS finds the
+//! turning point of every single path, at about twice the gradients. With `precision` f32 the paths are computed in f32 and
+//! accepted in f64: the draws are as exact, at half the time. Cost: about `path`·τ/2ε gradients a transition.
+
+use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::metropolis::no_start;
+use super::observer::Observer;
+use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
+use super::{Fit, Method, MethodEntry};
+use crate::error::Result;
+use crate::kernel::adapt::{DualAveraging, Scales, Windows};
+use crate::kernel::{Hmc, Info, Move, State, Target};
+use crate::posterior::Posterior;
+use crate::problem::Problem;
+use crate::rng::{Key, Stream};
+use crate::settings::{Allowed, Default, Setting, Settings};
+
+pub(super) const TARGET_ACCEPT: Setting = Setting {
+    name: "target_accept",
+    help: "the mean acceptance that the step size is adapted to; higher means smaller steps",
+    default: Default::Float(0.8),
+    allowed: Allowed::Float(0.1, 0.999),
+};
+const STEPS: Setting = Setting {
+    name: "steps",
+    help: "leapfrog steps of a path on average; 0 means as far as paths go before they turn back",
+    default: Default::Int(0),
+    allowed: Allowed::Int(0, 100_000),
+};
+const PATH: Setting = Setting {
+    name: "path",
+    help: "the longest path, in units of the time after which paths turn back",
+    default: Default::Float(1.0),
+    allowed: Allowed::Above(0.0, 100.0),
+};
+const MAX_STEPS: Setting = Setting {
+    name: "max_steps",
+    help: "leapfrog steps of a path at the most",
+    default: Default::Int(1000),
+    allowed: Allowed::Int(1, 100_000),
+};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "hmc",
+    summary: "Hamiltonian Monte Carlo: the exact posterior, given time; the sampler to take for small networks",
+    gives: "draws of Markov chains",
+    settings: &[
+        CHAINS,
+        DRAWS,
+        WARMUP,
+        THIN,
+        TARGET_ACCEPT,
+        PATH,
+        STEPS,
+        MAX_STEPS,
+        Setting { default: Default::Text("f32"), ..PRECISION },
+        START,
+        MEMORY_MIB,
+    ],
+    build: |settings| Box::new(HmcSampler { settings }),
+};
+
+/// Hamiltonian Monte Carlo.
+#[derive(Debug)]
+pub struct HmcSampler {
+    settings: Settings,
+}
+
+/// Measurements of the turning time that are kept.
+const MEASURED: usize = 16;
+/// Steps a measurement may take before there is a mass worth measuring with.
+const EARLY_STEPS: u32 = 100;
+
+/// A chain and what it adapts.
+struct HmcChain<'a> {
+    target: Target<'a>,
+    state: State,
+    kernel: Hmc,
+    variance: Vec<f64>,
+    scales: Scales,
+    windows: Windows,
+    dual: DualAveraging,
+    target_accept: f64,
+    step_size: f64,
+    /// The last turning times.
+    turning: Vec<f64>,
+    path: f64,
+    steps: u32,
+    max_steps: u32,
+    warmup: usize,
+    t: usize,
+    key: Key,
+}
+
+impl HmcChain<'_> {
+    /// Doubles or halves the step size until one step is accepted with a chance of about 0.8.
+    fn find_step_size(&mut self, key: Key) -> Result<()> {
+        let mut epsilon = self.step_size.clamp(1e-6, 10.0);
+        let mut last = None;
+        for i in 0..40 {
+            let how = Move { epsilon, steps: 1, variance: &self.variance, look: 0 };
+            let up = self.kernel.probe(&self.state, &mut self.target, how, key.step(i))? > 0.8;
+            if last.is_some_and(|l| l != up) {
+                break;
+            }
+            last = Some(up);
+            epsilon *= if up { 2.0 } else { 0.5 };
+        }
+        self.step_size = epsilon;
+        self.dual = DualAveraging::new(epsilon, self.target_accept);
+        Ok(())
+    }
+
+    /// The time after which paths turn back: the middle of what was measured.
+    fn turning_time(&self) -> Option<f64> {
+        let mut times = self.turning.clone();
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied()
+    }
+
+    /// Leapfrog steps of the next path.
+    fn path_steps(&self, u: f64) -> u32 {
+        let mean = match (self.steps, self.turning_time()) {
+            (0, Some(time)) => 0.5 * self.path * time / self.step_size,
+            (0, None) => 10.0,
+            (steps, _) => f64::from(steps),
+        };
+        ((2.0 * u * mean).ceil() as u32).clamp(1, self.max_steps)
+    }
+
+    /// How far to follow a path to see it turn.
+    fn look(&self) -> u32 {
+        if self.t >= self.warmup || self.steps > 0 || (self.t >= MEASURED && !self.t.is_multiple_of(3)) {
+            0
+        } else if self.t < self.warmup / 5 {
+            self.max_steps.min(EARLY_STEPS)
+        } else {
+            self.max_steps
+        }
+    }
+
+    fn adapt(&mut self, info: &Info, turned: Option<u32>) -> Result<()> {
+        if let Some(steps) = turned {
+            if self.turning.len() == MEASURED {
+                self.turning.remove(0);
+            }
+            self.turning.push(f64::from(steps) * self.step_size);
+        }
+        self.dual.update(info.acceptance);
+        self.step_size = self.dual.step_size();
+        let (counts, ends) = self.windows.at(self.t);
+        if counts {
+            self.scales.add(&self.state.w, &self.state.force);
+        }
+        if ends {
+            self.scales.close(&mut self.variance);
+            self.step_size = self.dual.averaged();
+            self.find_step_size(self.key.step(self.t as u64).derive(3))?;
+        }
+        if self.t + 1 == self.warmup {
+            self.step_size = self.dual.averaged();
+        }
+        Ok(())
+    }
+}
+
+impl Transition for HmcChain<'_> {
+    fn next(&mut self) -> Result<Info> {
+        let key = self.key.step(self.t as u64);
+        let steps = self.path_steps(Stream::new(key.derive(2)).uniform());
+        let how = Move { epsilon: self.step_size, steps, variance: &self.variance, look: self.look() };
+        let (info, turned) = self.kernel.step(&mut self.state, &mut self.target, how, key)?;
+        if self.t < self.warmup {
+            self.adapt(&info, turned)?;
+        }
+        self.t += 1;
+        Ok(info)
+    }
+    fn write(&self, w: &mut [f32]) {
+        w.iter_mut().zip(&self.state.w).for_each(|(to, from)| *to = *from as f32);
+    }
+    fn step_size(&self) -> f64 {
+        self.step_size
+    }
+    fn evaluations(&self) -> (u64, u64) {
+        (self.target.evaluations, self.target.not_finite)
+    }
+}
+
+impl Sampler for HmcSampler {
+    fn chain<'a>(
+        &self,
+        mut target: Target<'a>,
+        start: &[f64],
+        plan: ChainPlan,
+        key: Key,
+    ) -> Result<Box<dyn Transition + 'a>> {
+        let dim = start.len();
+        let state = State::new(start, &mut target)?.ok_or_else(no_start)?;
+        let target_accept = self.settings.float("target_accept");
+        let mut chain = HmcChain {
+            target,
+            state,
+            kernel: Hmc::new(dim),
+            variance: vec![1.0; dim],
+            scales: Scales::new(dim),
+            windows: Windows::new(plan.warmup),
+            dual: DualAveraging::new(0.1, target_accept),
+            target_accept,
+            step_size: 0.1,
+            turning: Vec::with_capacity(MEASURED),
+            path: self.settings.float("path"),
+            steps: self.settings.count("steps") as u32,
+            max_steps: self.settings.count("max_steps") as u32,
+            warmup: plan.warmup,
+            t: 0,
+            key,
+        };
+        chain.find_step_size(key.derive(u64::MAX))?;
+        Ok(Box::new(chain))
+    }
+    fn accepts_by_value(&self) -> bool {
+        true
+    }
+}
+
+impl Method for HmcSampler {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, None, key, observer)
+    }
+    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+    }
+    fn sampler(&self) -> Option<&dyn Sampler> {
+        Some(self)
+    }
+}

@@ -1,0 +1,205 @@
+//! Microcanonical Langevin Monte Carlo (METHODS S4), by the crate `nuts-rs`, with a step size that is tuned here to a small bias.
+//!
+//! Motion at constant speed whose direction follows ∇ log p and is turned a little at random, over a length L; no accept step. The bias is governed by the
+//! variance of the energy error of a step per parameter: the step size is scaled by (wanted/measured)^{1/6} in stages of the warm-up until it is
+//! what `energy_error` says. References: Robnik, De Luca, Silverstein & Seljak (2023), JMLR 24; Robnik & Seljak (2024). Cost: L/ε gradients a transition.
+
+use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::nuts_chain::{Next, NutsRsChain, SharedTarget, Told, failed, math};
+use super::observer::Observer;
+use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
+use super::{Fit, Method, MethodEntry};
+use crate::error::{Error, Result};
+use crate::kernel::{Info, Target};
+use crate::posterior::Posterior;
+use crate::problem::Problem;
+use crate::rng::{Key, Stream};
+use crate::settings::{Allowed, Default, Setting, Settings};
+use nuts_rs::{Chain, DiagMclmcSettings, MclmcTrajectoryKind, Settings as _};
+use std::sync::{Arc, Mutex};
+
+const ENERGY_ERROR: Setting = Setting {
+    name: "energy_error",
+    help: "variance of a step's energy error per parameter, which the step size is tuned to; smaller means less bias",
+    default: Default::Float(1e-4),
+    allowed: Allowed::Above(0.0, 1.0),
+};
+const LENGTH: Setting = Setting {
+    name: "length",
+    help: "how far a chain goes before it forgets its direction, and from one transition to the next, in units of the spread of the draws",
+    default: Default::Float(1.5),
+    allowed: Allowed::Above(0.0, 1000.0),
+};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "mclmc",
+    summary: "microcanonical Langevin Monte Carlo: fast, with a small bias",
+    gives: "draws of Markov chains",
+    settings: &[CHAINS, DRAWS, WARMUP, THIN, ENERGY_ERROR, LENGTH, PRECISION, START, MEMORY_MIB],
+    build: |settings| Box::new(MclmcSampler { settings }),
+};
+
+/// Stages of the warm-up, each with a step size of its own; the last takes as long as all before it.
+const STAGES: usize = 5;
+/// The first step size, relative to the spread.
+const FIRST: f64 = 0.1;
+
+/// Microcanonical Langevin Monte Carlo.
+#[derive(Debug)]
+pub struct MclmcSampler {
+    settings: Settings,
+}
+
+/// A chain of `nuts-rs`, and another one after every stage.
+struct MclmcChain<'a> {
+    chain: NutsRsChain<'a>,
+    target: SharedTarget<'a>,
+    step_size: f64,
+    length: f64,
+    wanted: f64,
+    /// Where stages end, in transitions.
+    ends: Vec<usize>,
+    /// Energy errors of this stage.
+    errors: Vec<f64>,
+    diverged: usize,
+    warmup: usize,
+    t: usize,
+    key: Key,
+}
+
+/// A chain with this step size that adapts its scales for so many transitions.
+fn next_of<'a>(
+    target: &SharedTarget<'a>,
+    start: &[f64],
+    step_size: f64,
+    length: f64,
+    tune: usize,
+    key: Key,
+) -> Result<Next<'a>> {
+    let settings = DiagMclmcSettings {
+        step_size,
+        momentum_decoherence_length: length,
+        num_tune: tune as u64,
+        // A step that was halved and retried would be another move than the one that was tuned.
+        dynamic_step_size: false,
+        trajectory_kind: MclmcTrajectoryKind::Microcanonical,
+        ..DiagMclmcSettings::default()
+    };
+    let mut chain = settings.new_chain(0, math(target, start.len()), &mut Stream::new(key)).map_err(failed)?;
+    chain.set_position(start).map_err(failed)?;
+    Ok(Box::new(move || {
+        let (w, _, stats, progress) = chain.expanded_draw().map_err(failed)?;
+        let info = Info {
+            accepted: !progress.diverging,
+            acceptance: if progress.diverging { 0.0 } else { 1.0 },
+            divergent: progress.diverging,
+            energy: f64::NAN,
+            log_density: stats.point.logp,
+        };
+        Ok(Told { w, info, step_size: progress.step_size, energy_error: stats.energy_change })
+    }))
+}
+
+impl MclmcChain<'_> {
+    /// The next stage: another step size, from here on.
+    fn end_stage(&mut self, stage: usize) -> Result<()> {
+        let dim = self.chain.position().len();
+        // The first half of a stage still finds its scales.
+        let errors = &self.errors[self.errors.len() / 2..];
+        let count = errors.len().max(1) as f64;
+        let mean = errors.iter().sum::<f64>() / count;
+        let variance = errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / count / dim as f64;
+        let factor = if 2 * self.diverged > self.errors.len() {
+            0.25
+        } else if variance > 0.0 {
+            (self.wanted / variance).powf(1.0 / 6.0).clamp(0.25, 4.0)
+        } else {
+            2.0
+        };
+        self.step_size = (self.step_size * factor).min(self.length);
+        self.errors.clear();
+        self.diverged = 0;
+        let tune = self.ends.get(stage + 1).copied().unwrap_or(self.warmup) - self.t;
+        let key = self.key.derive(stage as u64 + 1);
+        let next = next_of(&self.target, self.chain.position(), self.step_size, self.length, tune, key)?;
+        self.chain.replace(next);
+        Ok(())
+    }
+}
+
+impl Transition for MclmcChain<'_> {
+    fn next(&mut self) -> Result<Info> {
+        if let Some(stage) = self.ends.iter().position(|end| *end == self.t).filter(|_| self.t > 0) {
+            self.end_stage(stage)?;
+        }
+        let told = self.chain.advance()?;
+        if self.t < self.warmup {
+            self.diverged += usize::from(told.info.divergent);
+            if told.energy_error.is_finite() && !told.info.divergent {
+                self.errors.push(told.energy_error);
+            }
+        }
+        self.t += 1;
+        Ok(told.info)
+    }
+    fn write(&self, w: &mut [f32]) {
+        self.chain.write(w);
+    }
+    fn step_size(&self) -> f64 {
+        self.step_size
+    }
+    fn evaluations(&self) -> (u64, u64) {
+        self.chain.evaluations()
+    }
+}
+
+impl Sampler for MclmcSampler {
+    fn chain<'a>(
+        &self,
+        target: Target<'a>,
+        start: &[f64],
+        plan: ChainPlan,
+        key: Key,
+    ) -> Result<Box<dyn Transition + 'a>> {
+        if start.len() < 2 {
+            return Err(Error::setting("mclmc needs two parameters or more", "take nuts or hmc for one"));
+        }
+        let target = Arc::new(Mutex::new(target));
+        let length = self.settings.float("length");
+        let each = plan.warmup / (2 * (STAGES - 1));
+        let ends: Vec<usize> = if each == 0 { Vec::new() } else { (1..STAGES).map(|s| s * each).collect() };
+        let (step_size, tune) = (FIRST.min(length), ends.first().copied().unwrap_or(plan.warmup));
+        let next = next_of(&target, start, step_size, length, tune, key.derive(0))?;
+        Ok(Box::new(MclmcChain {
+            chain: NutsRsChain::new(next, target.clone(), start),
+            target,
+            step_size,
+            length,
+            wanted: self.settings.float("energy_error"),
+            ends,
+            errors: Vec::with_capacity(each),
+            diverged: 0,
+            warmup: plan.warmup,
+            t: 0,
+            key,
+        }))
+    }
+}
+
+impl Method for MclmcSampler {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, None, key, observer)
+    }
+    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+    }
+    fn sampler(&self) -> Option<&dyn Sampler> {
+        Some(self)
+    }
+}

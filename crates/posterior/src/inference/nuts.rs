@@ -1,0 +1,111 @@
+//! The no-U-turn sampler (METHODS S4), by the crate `nuts-rs`: step size by dual averaging, mass diagonal or diagonal plus low rank, from
+//! draws and gradients of the warm-up.
+//!
+//! References: Hoffman & Gelman (2014), JMLR 15; Betancourt (2017); Seyboldt, Carlson & Carpenter (2026) on the mass. Cost: up to 2^`max_depth` − 1 gradients a
+//! transition.
+
+use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::hmc::TARGET_ACCEPT;
+use super::nuts_chain::{NutsRsChain, Told, failed, math};
+use super::observer::Observer;
+use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
+use super::{Fit, Method, MethodEntry};
+use crate::error::Result;
+use crate::kernel::{Info, Target};
+use crate::posterior::Posterior;
+use crate::problem::Problem;
+use crate::rng::{Key, Stream};
+use crate::settings::{Allowed, Default, Setting, Settings};
+use nuts_rs::{Chain, DiagNutsSettings, LowRankNutsSettings, Settings as _};
+use std::sync::{Arc, Mutex};
+
+const MAX_DEPTH: Setting = Setting {
+    name: "max_depth",
+    help: "doublings of a path at the most",
+    default: Default::Int(10),
+    allowed: Allowed::Int(1, 20),
+};
+const MASS: Setting = Setting {
+    name: "mass",
+    help: "diagonal, or with the strongest correlations of the warm-up beside",
+    default: Default::Text("diagonal"),
+    allowed: Allowed::OneOf(&["diagonal", "low-rank"]),
+};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "nuts",
+    summary: "no-U-turn sampler: the exact posterior, given time",
+    gives: "draws of Markov chains",
+    settings: &[CHAINS, DRAWS, WARMUP, THIN, TARGET_ACCEPT, MAX_DEPTH, MASS, PRECISION, START, MEMORY_MIB],
+    build: |settings| Box::new(NutsSampler { settings }),
+};
+
+/// The no-U-turn sampler.
+#[derive(Debug)]
+pub struct NutsSampler {
+    settings: Settings,
+}
+
+macro_rules! chain_of {
+    ($settings:expr, $target:expr, $start:expr, $key:expr) => {{
+        let settings = $settings;
+        let mut rng = Stream::new($key);
+        let mut chain = settings.new_chain(0, math(&$target, $start.len()), &mut rng).map_err(failed)?;
+        chain.set_position($start).map_err(failed)?;
+        Box::new(move || {
+            let (w, _, stats, progress) = chain.expanded_draw().map_err(failed)?;
+            let info = Info {
+                accepted: stats.point.index_in_trajectory != 0,
+                acceptance: stats.adapt.step_size.mean_tree_accept,
+                divergent: progress.diverging,
+                energy: stats.point.energy,
+                log_density: stats.point.logp,
+            };
+            Ok(Told { w, info, step_size: progress.step_size, energy_error: stats.point.energy_error })
+        })
+    }};
+}
+
+impl Sampler for NutsSampler {
+    fn chain<'a>(
+        &self,
+        target: Target<'a>,
+        start: &[f64],
+        plan: ChainPlan,
+        key: Key,
+    ) -> Result<Box<dyn Transition + 'a>> {
+        let (depth, accept) = (self.settings.count("max_depth") as u64, self.settings.float("target_accept"));
+        let target = Arc::new(Mutex::new(target));
+        macro_rules! settings {
+            ($kind:ty) => {{
+                let mut settings = <$kind>::default();
+                (settings.num_tune, settings.maxdepth) = (plan.warmup as u64, depth);
+                settings.adapt_options.step_size_settings.target_accept = accept;
+                settings
+            }};
+        }
+        let next: super::nuts_chain::Next<'a> = match self.settings.text("mass") {
+            "low-rank" => chain_of!(settings!(LowRankNutsSettings), target, start, key),
+            _ => chain_of!(settings!(DiagNutsSettings), target, start, key),
+        };
+        Ok(Box::new(NutsRsChain::new(next, target, start)))
+    }
+}
+
+impl Method for NutsSampler {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, None, key, observer)
+    }
+    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+    }
+    fn sampler(&self) -> Option<&dyn Sampler> {
+        Some(self)
+    }
+}

@@ -1,0 +1,117 @@
+//! Where chains begin: at draws of the prior, at dispersed modes (short MAP fits, each from initial values of its own), after annealing, or at
+//! draws of a model that was fitted before.
+
+use super::annealing;
+use super::observer::{Flow, Observer, Progress};
+use super::point::PointTrainer;
+use super::train::StepPlan;
+use crate::data::Batches;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::Target;
+use crate::nn::Mode;
+use crate::posterior::{Draw, Posterior};
+use crate::problem::{Problem, Rows};
+use crate::rng::{Key, Purpose};
+use crate::settings::{Allowed, Default, Setting, Settings};
+
+pub(in crate::inference) const START: Setting = Setting {
+    name: "start",
+    help: "where chains begin: near modes of their own (short MAP fits), at draws of the prior, or after annealing",
+    default: Default::Text("modes"),
+    allowed: Allowed::OneOf(&["modes", "prior", "annealing"]),
+};
+
+/// Steps of a MAP fit to start from: near the typical set, short of the mode, where the noise is too small.
+const MAP_STEPS: u64 = 300;
+const MAP_RATE: f64 = 0.01;
+/// Rows of its mini-batches.
+const MAP_BATCH: usize = 1024;
+/// Transitions of an annealing to start from.
+const ANNEALING_STEPS: usize = 5000;
+
+/// Where each chain begins.
+pub(super) struct Starts<'p> {
+    problem: &'p Problem,
+    key: Key,
+    /// By chain; empty where they are draws of the prior.
+    found: Vec<Vec<f64>>,
+}
+
+impl<'p> Starts<'p> {
+    pub(super) fn new(
+        settings: &Settings,
+        problem: &'p Problem,
+        start: Option<&dyn Posterior>,
+        chains: usize,
+        key: Key,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let key = key.purpose(Purpose::Init);
+        let mut starts = Starts { problem, key, found: Vec::new() };
+        if let Some(start) = start {
+            starts.found = of_model(start, problem, chains, key)?;
+            return Ok(starts);
+        }
+        for c in 0..chains {
+            match settings.text("start") {
+                "modes" => starts.found.push(near_mode(problem, key.derive(c as u64), observer)?),
+                "annealing" => starts.found.push(starts.annealed(c)?),
+                _ => {}
+            }
+        }
+        Ok(starts)
+    }
+
+    /// Where chain c begins; later attempts are draws of the prior.
+    pub(super) fn at(&self, chain: usize, attempt: usize) -> Vec<f64> {
+        match self.found.get(chain) {
+            Some(w) if attempt == 0 => w.clone(),
+            _ => {
+                let mut w = vec![0.0f32; self.problem.dim()];
+                self.problem.prior().sample(self.key.derive(chain as u64).derive(1 + attempt as u64), &mut w);
+                w.into_iter().map(f64::from).collect()
+            }
+        }
+    }
+
+    fn annealed(&self, chain: usize) -> Result<Vec<f64>> {
+        let target = Target::new(Box::new(self.problem.density::<f64>(usize::MAX)));
+        let key = self.key.derive(chain as u64).derive(0);
+        annealing::highest(target, &self.at(chain, 0), ANNEALING_STEPS, key)
+    }
+}
+
+/// Draws of a model that was fitted before, spread over all of it.
+fn of_model(start: &dyn Posterior, problem: &Problem, chains: usize, key: Key) -> Result<Vec<Vec<f64>>> {
+    if start.dim() != problem.dim() {
+        return Err(Error::setting(
+            format!("the model to start from has {} parameters, this one has {}", start.dim(), problem.dim()),
+            "start from a model with the same network and likelihood",
+        ));
+    }
+    let mut draw = Draw { w: vec![0.0; start.dim()], mode: Mode::Plain };
+    let mut at = |c: usize| {
+        start.draw_of_into(c, chains, key.derive(c as u64), &mut draw);
+        draw.w.iter().map(|w| f64::from(*w)).collect()
+    };
+    Ok((0..chains).map(&mut at).collect())
+}
+
+/// A short MAP fit.
+fn near_mode(problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Vec<f64>> {
+    let rows = problem.data().rows;
+    let mut trainer = PointTrainer::new(problem, true, MAP_BATCH.min(rows), key);
+    let mut batches = Batches::new(rows, MAP_BATCH, key.purpose(Purpose::Batches));
+    for step in 0..MAP_STEPS {
+        let batch = batches.next();
+        let batch = if batch.len() == rows { Rows::All } else { Rows::Batch(batch) };
+        // Falls to 0, so that it does not end in the noise of the last mini-batch.
+        let rate = MAP_RATE * (1.0 - step as f64 / MAP_STEPS as f64);
+        trainer.step(batch, StepPlan { step, rate, beta: 1.0 });
+        let progress = Progress { step: 0, steps: 1, epoch: 0, epochs: 1, objective: f64::NAN };
+        if step.is_multiple_of(16) && observer.progress(&progress) == Flow::Stop {
+            return Err(ErrorKind::Interrupted.into());
+        }
+    }
+    Ok(trainer.point().iter().map(|w| f64::from(*w)).collect())
+}

@@ -1,0 +1,282 @@
+//! Chains of the stochastic-gradient samplers: mini-batches, the step size's course, what is explored and what is kept.
+//!
+//! Courses: `constant`; `polynomial`, η(1 + t/warmup)^−0.55 after warm-up (Welling & Teh 2011); `cyclical` (Zhang et al. 2020, ICLR): every cycle begins with as many
+//! steps of exploring as the warm-up, without noise and with a rate that falls from 10η to η along a cosine, and its draws follow at η.
+//! Warm-up itself explores in the same way, and the preconditioner learns while chains explore and at no other time.
+
+use super::Fit;
+use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP, run_chains};
+use super::observer::Observer;
+use super::sample::{START, fit_of_chains};
+use super::starts::Starts;
+use crate::data::Batches;
+use crate::error::{Error, Result};
+use crate::kernel::{Info, NoisyStep, Preconditioner, sghmc_step, sgld_step};
+use crate::nn::Mode;
+use crate::optim::Pull;
+use crate::posterior::Posterior;
+use crate::prior::Prior;
+use crate::problem::{Density, Problem, Rows};
+use crate::rng::{Key, Purpose};
+use crate::settings::{Allowed, Default, Setting, Settings};
+use std::time::Instant;
+
+pub(super) const STOCHASTIC_CHAINS: Setting = CHAINS;
+pub(super) const STOCHASTIC_DRAWS: Setting = Setting { default: Default::Int(100), ..DRAWS };
+pub(super) const STOCHASTIC_WARMUP: Setting = Setting {
+    help: "steps of each chain that explore and are thrown away, in which the preconditioner learns",
+    default: Default::Int(5000),
+    ..WARMUP
+};
+pub(super) const STOCHASTIC_THIN: Setting = Setting { default: Default::Int(100), ..THIN };
+pub(super) const STOCHASTIC_START: Setting = START;
+pub(super) const STOCHASTIC_MEMORY: Setting = MEMORY_MIB;
+pub(super) const RATE: Setting = Setting {
+    name: "learning_rate",
+    help: "step size: with rms about the distance of a step, as Adam's; without, of the mean gradient of a row",
+    default: Default::Float(0.001),
+    allowed: Allowed::Above(0.0, 10.0),
+};
+pub(super) const COURSE: Setting = Setting {
+    name: "schedule",
+    help: "how the step size goes on after warm-up",
+    default: Default::Text("constant"),
+    allowed: Allowed::OneOf(&["constant", "polynomial", "cyclical"]),
+};
+pub(super) const CYCLES: Setting = Setting {
+    name: "cycles",
+    help: "with the cyclical schedule: how often a chain explores anew, each time as long as the warm-up",
+    default: Default::Int(4),
+    allowed: Allowed::Int(1, 10_000),
+};
+pub(super) const PRECONDITIONER: Setting = Setting {
+    name: "preconditioner",
+    help: "scale every parameter's step by the root mean square of its gradients in warm-up, or not",
+    default: Default::Text("rms"),
+    allowed: Allowed::OneOf(&["rms", "none"]),
+};
+
+/// The rate at the beginning of exploring, as a multiple.
+const EXPLORING: f64 = 10.0;
+const POLYNOMIAL: f64 = 0.55;
+/// λ as a part of the gradients' scale that a rate of 1 would see: keeps parameters whose gradient vanishes from flying off.
+const DAMPING: f64 = 1e-3;
+
+/// A step of SGLD or SGHMC on a problem: density, buffers, preconditioner.
+pub struct StochasticTrainer<'p> {
+    density: Density<'p, f32>,
+    w: Vec<f32>,
+    gradient: Vec<f32>,
+    momentum: Vec<f32>,
+    preconditioner: Preconditioner,
+    pulls: Vec<Pull>,
+    other_prior: Option<Prior>,
+    /// α of SGHMC; none for SGLD.
+    friction: Option<f64>,
+    /// What turns a learning rate into η.
+    per_row: f64,
+    alone: bool,
+    key: Key,
+}
+
+impl<'p> StochasticTrainer<'p> {
+    /// At w. `friction` makes it SGHMC, `rms` preconditions, `alone` keeps to the calling thread.
+    pub fn new(
+        problem: &'p Problem,
+        w: Vec<f32>,
+        batch_size: usize,
+        friction: Option<f64>,
+        rms: bool,
+        alone: bool,
+        key: Key,
+    ) -> Self {
+        let dim = problem.dim();
+        StochasticTrainer {
+            density: problem.density(batch_size).alone(alone),
+            gradient: vec![0.0; dim],
+            momentum: vec![0.0; if friction.is_some() { dim } else { 0 }],
+            preconditioner: if rms { Preconditioner::rms(dim, DAMPING) } else { Preconditioner::none() },
+            pulls: problem.pulls(),
+            other_prior: problem.prior().without_normal(),
+            friction,
+            per_row: if rms { 1.0 } else { 1.0 / problem.data().rows as f64 },
+            alone,
+            key,
+            w,
+        }
+    }
+
+    /// Step number t at a learning rate; `noise` is 0 while exploring, else 1. Returns the estimate of log p(D | w) before it. Allocates nothing.
+    pub fn step(&mut self, rows: Rows<'_>, t: u64, learning_rate: f64, noise: f64) -> f64 {
+        let value = self.density.log_likelihood(&self.w, rows, Mode::Plain, Some(&mut self.gradient));
+        if let Some(prior) = &self.other_prior {
+            prior.log_density(&self.w, 1.0, Some(&mut self.gradient));
+        }
+        let step = NoisyStep {
+            gradient: &self.gradient,
+            pulls: &self.pulls,
+            rate: learning_rate * self.per_row,
+            noise,
+            key: self.key.step(t),
+            alone: self.alone,
+        };
+        match self.friction {
+            None => sgld_step(&mut self.w, &mut self.preconditioner, step),
+            Some(friction) => {
+                // A momentum carries a push on for 1/α steps: the rate of a step is that much less.
+                let step = NoisyStep { rate: friction * step.rate, ..step };
+                sghmc_step(&mut self.w, &mut self.momentum, &mut self.preconditioner, friction, step);
+            }
+        }
+        value
+    }
+
+    /// Whether the preconditioner follows the gradients.
+    pub fn learn(&mut self, learning: bool) {
+        self.preconditioner.learn(learning);
+    }
+
+    /// Where it is now.
+    pub fn point(&self) -> &[f32] {
+        &self.w
+    }
+}
+
+/// How the step size goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Course {
+    Constant,
+    Polynomial,
+    /// Transitions of a cycle.
+    Cyclical(usize),
+}
+
+struct StochasticChain<'p> {
+    trainer: StochasticTrainer<'p>,
+    batches: Batches,
+    rows: usize,
+    plan: ChainPlan,
+    rate: f64,
+    course: Course,
+    /// Transitions, and steps: a cycle's exploring is part of its first transition.
+    t: usize,
+    steps: u64,
+}
+
+impl StochasticChain<'_> {
+    fn step(&mut self, rate: f64, noise: f64) -> Result<f64> {
+        let batch = self.batches.next();
+        let batch = if batch.len() == self.rows { Rows::All } else { Rows::Batch(batch) };
+        let value = self.trainer.step(batch, self.steps, rate, noise);
+        self.steps += 1;
+        if value.is_finite() {
+            return Ok(value);
+        }
+        Err(Error::numerical(
+            format!("the log-likelihood became {value} at step {}", self.steps),
+            "lower the learning rate (--set learning_rate=0.0001) or look for extreme values in the data",
+        ))
+    }
+
+    /// The rate of exploring when the part `done` of it is done.
+    fn exploring(&self, done: f64) -> f64 {
+        self.rate * (1.0 + (EXPLORING - 1.0) * 0.5 * (1.0 + (std::f64::consts::PI * done).cos()))
+    }
+
+    fn explore(&mut self) -> Result<()> {
+        self.trainer.learn(true);
+        for i in 0..self.plan.warmup {
+            let rate = self.exploring(i as f64 / self.plan.warmup as f64);
+            self.step(rate, 0.0)?;
+        }
+        self.trainer.learn(false);
+        Ok(())
+    }
+}
+
+impl Transition for StochasticChain<'_> {
+    fn next(&mut self) -> Result<Info> {
+        let value = if self.t < self.plan.warmup {
+            self.trainer.learn(true);
+            let done = self.t as f64 / self.plan.warmup as f64;
+            self.step(self.exploring(done), if self.course == Course::Constant { 1.0 } else { 0.0 })?
+        } else {
+            self.trainer.learn(false);
+            let after = self.t - self.plan.warmup;
+            if let Course::Cyclical(length) = self.course
+                && after > 0
+                && after.is_multiple_of(length)
+            {
+                self.explore()?;
+            }
+            let rate = match self.course {
+                Course::Polynomial => {
+                    self.rate * (1.0 + after as f64 / self.plan.warmup.max(1) as f64).powf(-POLYNOMIAL)
+                }
+                _ => self.rate,
+            };
+            self.step(rate, 1.0)?
+        };
+        self.t += 1;
+        let kept = self.t > self.plan.warmup && (self.t - self.plan.warmup).is_multiple_of(self.plan.thin);
+        let prior = || self.trainer.density.problem().prior().log_density(&self.trainer.w, 1.0, None);
+        let log_density = if kept { value + prior() } else { value };
+        Ok(Info { accepted: true, acceptance: 1.0, divergent: false, energy: f64::NAN, log_density })
+    }
+    fn write(&self, w: &mut [f32]) {
+        w.copy_from_slice(self.trainer.point());
+    }
+    fn step_size(&self) -> f64 {
+        self.rate
+    }
+    fn evaluations(&self) -> (u64, u64) {
+        (self.steps, 0)
+    }
+}
+
+/// Samples the posterior of a problem by noisy gradient steps.
+pub(super) fn fit_stochastic(
+    settings: &Settings,
+    friction: Option<f64>,
+    problem: &Problem,
+    start: Option<&dyn Posterior>,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
+    let started = Instant::now();
+    let plan = ChainPlan::new(settings, problem.dim(), observer)?;
+    let starts = Starts::new(settings, problem, start, plan.chains, key, observer)?;
+    let alone = plan.chains >= rayon::current_num_threads();
+    let (rows, batch_size) = (problem.data().rows, settings.count("batch_size"));
+    let course = match settings.text("schedule") {
+        "polynomial" => Course::Polynomial,
+        "cyclical" => Course::Cyclical((plan.draws * plan.thin).div_ceil(settings.count("cycles"))),
+        _ => Course::Constant,
+    };
+    let key = key.purpose(Purpose::Chain);
+    let make = |c: usize| -> Result<Box<dyn Transition + '_>> {
+        let key = key.derive(c as u64);
+        let w: Vec<f32> = starts.at(c, 0).into_iter().map(|w| w as f32).collect();
+        let rms = settings.text("preconditioner") == "rms";
+        Ok(Box::new(StochasticChain {
+            trainer: StochasticTrainer::new(
+                problem,
+                w,
+                batch_size,
+                friction,
+                rms,
+                alone,
+                key.purpose(Purpose::Weights),
+            ),
+            batches: Batches::new(rows, batch_size, key.purpose(Purpose::Batches)),
+            rows,
+            plan,
+            rate: settings.float("learning_rate"),
+            course,
+            t: 0,
+            steps: 0,
+        }))
+    };
+    let chains = run_chains(plan, problem.dim(), &make, observer)?;
+    Ok(fit_of_chains(chains, plan, problem.dim(), started))
+}
