@@ -1,12 +1,15 @@
 //! From a problem to a posterior: the table of methods, and one file per method.
 
 mod bbvi;
+mod bootstrap;
+mod ensemble;
 mod family_trainer;
 mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
 mod ivon;
 mod last_layer;
+mod linear;
 mod low_rank;
 mod map;
 mod mc_dropout;
@@ -17,16 +20,20 @@ mod moments;
 mod observer;
 mod point;
 mod sparse_dropout;
+mod swag;
 mod train;
 mod variational;
 
 pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
+pub use bootstrap::{BootstrapInference, bootstrap_weights};
+pub use ensemble::EnsembleInference;
 pub use family_trainer::FamilyTrainer;
 pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use last_layer::LastLayer;
+pub use linear::LinearInference;
 pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
@@ -36,9 +43,11 @@ pub use moments::{MomentsInference, MomentsTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
 pub use sparse_dropout::SparseDropout;
+pub use swag::{PathMoments, SwagInference, SwagTrainer};
 pub use train::{EpochRecord, FitSummary, StepPlan};
 
 use crate::error::{Error, Result, suggest};
+use crate::nn::NetworkSpec;
 use crate::posterior::Posterior;
 use crate::problem::Problem;
 use crate::rng::Key;
@@ -61,6 +70,16 @@ pub trait Method: Send + Sync + Debug {
 
     /// The settings it was made with.
     fn settings(&self) -> &Settings;
+
+    /// The likelihood of real outcomes where the user names none.
+    fn real_likelihood(&self) -> &'static str {
+        "gaussian"
+    }
+
+    /// The network it is for, given the user's, which is [`Recipe::default`](crate::model::Recipe)'s where there is none.
+    fn network(&self, given: &NetworkSpec) -> Result<NetworkSpec> {
+        Ok(given.clone())
+    }
 
     /// Approximates the problem's posterior. The same key gives the same bits.
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit>;
@@ -89,6 +108,10 @@ pub const METHODS: &[MethodEntry] = &[
     low_rank::ENTRY,
     full_covariance::ENTRY,
     mixture::ENTRY,
+    ensemble::ENTRY,
+    bootstrap::ENTRY,
+    swag::ENTRY,
+    linear::ENTRY,
     last_layer::ENTRY,
     ivon::ENTRY,
     bbvi::ENTRY,
