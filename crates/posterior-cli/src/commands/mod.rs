@@ -11,6 +11,7 @@ mod methods;
 mod predict;
 mod prior;
 mod recipe;
+mod select;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
@@ -27,6 +28,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Evaluate(args) => evaluate::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
+        Command::Select(args) => select::run(args),
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Compress(args) => compress::run(args),

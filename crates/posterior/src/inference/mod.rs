@@ -38,6 +38,7 @@ pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
+pub(crate) use members::side_by_side;
 pub use mixture::MixtureInference;
 pub use moments::{MomentsInference, MomentsTrainer};
 pub use observer::{Flow, Observer, Progress, Silent};
