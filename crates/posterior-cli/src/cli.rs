@@ -25,6 +25,8 @@ pub enum Command {
     Gradients(Gradients),
     /// Draws functions from the prior, before any data
     Prior(Prior),
+    /// Chooses between models by their evidence: polynomial order, network width and depth, prior scale, activation
+    Select(Select),
     /// Lists inference methods, likelihoods and priors, or the settings of one
     Methods(Methods),
     /// Shows what a model file holds
@@ -232,6 +234,43 @@ pub struct Prior {
 }
 
 #[derive(Debug, Args)]
+pub struct Select {
+    #[command(flatten)]
+    pub data: Data,
+    #[command(flatten)]
+    pub target: Target,
+    /// What differs: KEY=V1,V2,… with a setting as in --set, or network (widths as 50x50), width, depth, activation, prior, likelihood; several give a grid
+    #[arg(long, value_name = "KEY=V1,V2,…", required = true)]
+    pub over: Vec<String>,
+    /// How to infer: linear (exact), mean-field (a bound), or another that gives evidence [default: linear for degree, else mean-field]
+    #[arg(long, value_name = "NAME")]
+    pub method: Option<String>,
+    #[command(flatten)]
+    pub recipe: Recipe,
+    /// Belief in each model before the data, in proportion, as in 1,2,1 [default: all the same]
+    #[arg(long, value_name = "W1,W2,…", allow_hyphen_values = true)]
+    pub prior_weights: Option<String>,
+    /// Part of the rows whose log-likelihood under a fit to the others is shown beside the evidence; 0 for none
+    #[arg(long, value_name = "PART", default_value_t = 0.2, value_parser = parse_part)]
+    pub held_out: f64,
+    /// Draws from the posterior for it
+    #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub draws: u32,
+    /// Where the page with the picture goes
+    #[arg(long, value_name = "FILE", default_value = "select.html")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+fn parse_part(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(p) if (0.0..1.0).contains(&p) => Ok(p),
+        _ => Err("it takes a number from 0 to below 1, as in 0.2".into()),
+    }
+}
+
+#[derive(Debug, Args)]
 pub struct Methods {
     /// Show the settings of this method, likelihood or prior
     #[arg(value_name = "NAME")]
@@ -338,6 +377,7 @@ impl Command {
             Command::Evaluate(a) => &a.common,
             Command::Gradients(a) => &a.common,
             Command::Prior(a) => &a.common,
+            Command::Select(a) => &a.common,
             Command::Methods(a) => &a.common,
             Command::Inspect(a) => &a.common,
             Command::Compress(a) => &a.common,

@@ -151,6 +151,26 @@ fn without_data() {
     golden(dir.path(), "method", &["methods", "mean-field"], USUAL);
 }
 
+#[test]
+fn selection() {
+    let dir = folder();
+    let select = ["select", "houses.csv", "--target", "price", "--over", "degree=1,2", "--over", "prior.bias_std=1,3"];
+    golden(dir.path(), "houses-select", &select, USUAL);
+    assert!(std::fs::read_to_string(dir.path().join("select.html")).unwrap().contains("<svg"));
+}
+
+/// The exact model through every command.
+#[test]
+fn linear_model() {
+    let dir = folder();
+    let d = dir.path();
+    let fit = ["fit", "houses.csv", "--target", "price", "--method", "linear", "--set", "degree=2", "--out", "m.st"];
+    golden(d, "linear-fit", &fit, USUAL);
+    golden(d, "linear-inspect", &["inspect", "m.st"], USUAL);
+    golden(d, "linear-predict", &["predict", "m.st", "houses.csv", "--draws", "20"], USUAL);
+    golden(d, "linear-evaluate", &["evaluate", "m.st", "houses.csv", "--draws", "20"], USUAL);
+}
+
 /// Thousands of steps amplify rounding, so the tour is held to what it claims instead of to kept numbers.
 #[test]
 fn the_tour() {

@@ -154,6 +154,18 @@ impl Value {
     }
 }
 
+/// Two tables one after the other, where `N` is the sum of their lengths.
+pub(crate) const fn joined<const N: usize>(first: &[Setting], second: &[Setting]) -> [Setting; N] {
+    assert!(first.len() + second.len() == N, "as long as both");
+    let mut all = [if first.is_empty() { second[0] } else { first[0] }; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
+        i += 1;
+    }
+    all
+}
+
 /// Checked settings: every row of the table has a value within its range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

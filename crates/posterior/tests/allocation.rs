@@ -4,7 +4,7 @@ use posterior::data::{Dataset, Values};
 use posterior::family::{FullCovariance, LowRank, ScoreFunction};
 use posterior::inference::{
     BlackBoxTrainer, ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, MomentsTrainer,
-    PointTrainer, StepPlan,
+    PointTrainer, StepPlan, SwagTrainer,
 };
 use posterior::likelihood::Outcome;
 use posterior::math::matmul::allocation::inside_gemm;
@@ -96,6 +96,12 @@ fn a_step_allocates_nothing() {
                 let key = Key::new(1);
                 expect_none!("map", PointTrainer::new(&problem, true, size, key));
                 let mean = problem.initial(Key::new(2));
+                // Steps with a snapshot after each other one.
+                let mut swag = SwagTrainer::new(&problem, &mean, 3, size.div_ceil(2), key);
+                let n = allocations(|t| {
+                    swag.step(plan(t));
+                });
+                assert_eq!(n, 0, "swag {network} {prior}");
                 let std = vec![0.05; mean.len()];
                 if let Ok(trainer) = MomentsTrainer::new(&problem, &mean, &std, size, key) {
                     expect_none!("moments", trainer);

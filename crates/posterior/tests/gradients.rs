@@ -38,6 +38,14 @@ fn networks() -> Vec<(String, Shape, NetworkSpec)> {
                          { kind = "max-pool", size = 2 }, { kind = "avg-pool", size = 1 }]"#,
         ),
         (
+            "fixed features, of inputs and of units",
+            flat,
+            r#"layers = [{ kind = "polynomial", degree = 3 }, { kind = "dense", units = 2, activation = "tanh" },
+                         { kind = "fourier", frequencies = 2, period = 4.0 }, { kind = "dense", units = 3 },
+                         { kind = "polynomial", degree = 2 }, { kind = "dense", units = 2, activation = "tanh" },
+                         { kind = "random-features", count = 7, length_scale = 0.8 }]"#,
+        ),
+        (
             "residual and dropout",
             flat,
             r#"layers = [{ kind = "dense", units = 4, activation = "tanh" }, { kind = "dropout", rate = 0.3 },

@@ -43,8 +43,14 @@ fn fit(method: &str, target: &str) -> Model {
         method: short(method),
         ..Recipe::default()
     };
+    // A method that is not iterated has no epochs, and one that is linear no hidden layers.
+    let recipe = if method == "linear" { linear() } else { recipe };
     let options = EncodeOptions { target: target.into(), ..EncodeOptions::default() };
     Model::fit(&recipe, &table(40), &options, u64::MAX - 5, &mut Silent).unwrap()
+}
+
+fn linear() -> Recipe {
+    Recipe { method: Choice::named("linear").with("degree", Value::Int(3)), ..Recipe::default() }
 }
 
 /// Writes, reads, writes again: the same bytes, the same numbers, the same predictions.
@@ -69,7 +75,9 @@ fn comes_back(model: &Model, name: &str) {
 #[test]
 fn every_methods_model_comes_back_bit_for_bit() {
     for method in METHODS {
-        for target in ["y", "kind"] {
+        // Exact for normal noise alone.
+        let targets: &[&str] = if method.name == "linear" { &["y"] } else { &["y", "kind"] };
+        for target in targets {
             comes_back(&fit(method.name, target), method.name);
         }
     }

@@ -2,7 +2,7 @@
 
 use posterior::ErrorKind;
 use posterior::data::{Dataset, Values};
-use posterior::inference::{METHODS, Silent};
+use posterior::inference::{METHODS, Silent, find};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};
@@ -63,7 +63,8 @@ fn cases() -> Vec<Case> {
 /// The method with settings that make its fit short, as far as it has them.
 fn short(method: &str, case: &Case) -> Choice {
     let has = |name: &str| METHODS.iter().any(|m| m.name == method && m.settings.iter().any(|s| s.name == name));
-    let mut all = vec![("epochs", Value::Int(3)), ("batch_size", Value::Int(case.batch))];
+    let mut all =
+        vec![("epochs", Value::Int(3)), ("swag_epochs", Value::Int(3)), ("batch_size", Value::Int(case.batch))];
     if has("chains") {
         // Short MAP fits take long on the large networks.
         let start = if case.name == "small" { "modes" } else { "prior" };
@@ -120,8 +121,9 @@ fn one_two_and_four_threads_agree() {
         // A full covariance has P² numbers: it refuses the wide network, and takes its time over the other.
         for method in METHODS.iter().filter(|m| !SMALL_ONLY.contains(&m.name) || case.name == "small") {
             let one = fit(&case, method.name, 1);
-            // A prior that is not normal is not for every method; moments are for dense layers alone.
-            let may_refuse = case.name == "wide" || (case.name, method.name) == ("conv", "moments");
+            // A prior that is not normal is not for every method; moments are for dense layers alone, and linear has no hidden ones.
+            let may_refuse =
+                case.name == "wide" || (case.name, method.name) == ("conv", "moments") || method.name == "linear";
             assert!(one.is_some() || may_refuse, "{} refuses {}", method.name, case.name);
             for threads in [2, 4] {
                 assert!(one == fit(&case, method.name, threads), "{} {} on {threads} threads", case.name, method.name);

@@ -14,6 +14,7 @@ mod methods;
 mod predict;
 mod prior;
 mod recipe;
+mod select;
 mod selftest;
 
 use crate::cli::{Command, Common, Data, Target};
@@ -44,6 +45,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Evaluate(args) => evaluate::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
+        Command::Select(args) => select::run(args),
         Command::Methods(args) => methods::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Compress(args) => compress::run(args),

@@ -1,3 +1,4 @@
 //! What a posterior is good for beyond predictions.
 
 pub mod compress;
+pub mod select;

@@ -109,6 +109,17 @@ impl LinearRegression {
         (dot(features, &self.mean), self.noise_variance + self.precision.inverse_quadratic(features))
     }
 
+    /// KL[posterior ‖ prior] = ½ (tr S⁻¹Σ + (μ − m₀)ᵀS⁻¹(μ − m₀) − k + log det S + log det A), of the prior it was fitted with: then
+    /// log p(y) = E[log p(y | w)] − KL.
+    pub fn kl(&self, prior_mean: &[f64], prior_precision: &[f64]) -> f64 {
+        let variances = self.precision.inverse_diagonal();
+        let term = |i: usize| {
+            let shift = self.mean[i] - prior_mean[i];
+            prior_precision[i] * (variances[i] + shift * shift) - 1.0 - prior_precision[i].ln()
+        };
+        0.5 * ((0..self.mean.len()).map(term).sum::<f64>() + self.precision.log_det())
+    }
+
     /// log p(y)
     pub fn log_evidence(&self) -> f64 {
         self.log_evidence
@@ -168,6 +179,19 @@ mod tests {
             assert!((m - (dot(&new, &c.prior_mean) + dot(&solved, &residual))).abs() < 1e-10);
             assert!((v - (NOISE + prior_variance - dot(&cross, &solved))).abs() < 1e-10);
         }
+    }
+
+    #[test]
+    fn the_evidence_is_the_bound_that_the_posterior_reaches() {
+        let c = case(12, 4);
+        let fit = fit(&c, None);
+        let features = MatRef::new(&c.features, c.n, c.k);
+        let expected = |n: usize| {
+            let (mean, variance) = fit.predict(features.row(n));
+            -0.5 * ((TAU * NOISE).ln() + ((c.y[n] - mean).powi(2) + variance - NOISE) / NOISE)
+        };
+        let bound = (0..c.n).map(expected).sum::<f64>() - fit.kl(&c.prior_mean, &c.prior_precision);
+        assert!((bound - fit.log_evidence()).abs() < 1e-10); // rounding
     }
 
     #[test]

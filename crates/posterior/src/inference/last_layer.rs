@@ -55,15 +55,15 @@ const ROWS: usize = 1024;
 
 /// The last layer of a network: where its parameters stand, and its size.
 #[derive(Debug, Clone, Copy)]
-struct Last {
-    start: usize,
-    inputs: usize,
-    outputs: usize,
+pub(super) struct Last {
+    pub start: usize,
+    pub inputs: usize,
+    pub outputs: usize,
 }
 
 impl Last {
     /// The last layer has to be a dense one without an activation, as [`crate::nn::NetworkSpec`] makes it.
-    fn of(network: &dyn AnyNetwork) -> Result<Last> {
+    pub fn of(method: &str, network: &dyn AnyNetwork) -> Result<Last> {
         let (layout, lines) = (network.layout(), network.describe());
         if let [.., weight, bias] = layout.blocks()
             && let [inputs, outputs] = weight.shape[..]
@@ -75,14 +75,12 @@ impl Last {
         }
         let last = lines.last().map_or("nothing", String::as_str);
         Err(Error::setting(
-            format!(
-                "last-layer needs a network that ends in a dense layer without activation, and this ends in {last}"
-            ),
+            format!("{method} needs a network that ends in a dense layer without activation, and this ends in {last}"),
             "add one, or use mean-field",
         ))
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         (self.inputs + 1) * self.outputs
     }
 }
@@ -105,7 +103,7 @@ fn features<R: Precision>(problem: &Problem, last: Last, w: &[f32]) -> Vec<R> {
 }
 
 /// The prior's mean and standard deviation of every parameter of the last layer, if it is normal.
-fn normal_prior(problem: &Problem, last: Last) -> Option<Vec<(f64, f64)>> {
+pub(super) fn normal_prior(problem: &Problem, last: Last) -> Option<Vec<(f64, f64)>> {
     let mut out = Vec::with_capacity(last.len());
     let end = last.start + last.len();
     for (range, density) in problem.prior().blocks().iter().filter(|(r, _)| r.start >= last.start && r.end <= end) {
@@ -114,32 +112,50 @@ fn normal_prior(problem: &Problem, last: Last) -> Option<Vec<(f64, f64)>> {
     Some(out)
 }
 
-/// μ and L of the exact posterior of the last layer in the order of w, and log p(D) of the linear model.
-fn exact(
+/// φ of all rows, and a 1 behind each for the bias.
+pub(super) fn features_and_one(problem: &Problem, last: Last, w: &[f32]) -> Vec<f64> {
+    let mut all = Vec::with_capacity(problem.data().rows * (last.inputs + 1));
+    for row in features::<f64>(problem, last, w).chunks(last.inputs) {
+        all.extend_from_slice(row);
+        all.push(1.0);
+    }
+    all
+}
+
+/// The exact posterior of the last layer.
+pub(super) struct Exact {
+    /// μ, in the order of w.
+    pub mean: Vec<f32>,
+    /// L, likewise, row after row, each up to its diagonal.
+    pub lower: Vec<f32>,
+    /// log p(D) of the linear model.
+    pub log_evidence: f64,
+    /// KL[posterior ‖ prior]
+    pub kl: f64,
+}
+
+/// The posterior of the last layer from what [`features_and_one`] gives.
+pub(super) fn exact(
     problem: &Problem,
     last: Last,
-    w: &[f32],
+    with_bias: &[f64],
     variances: &[f64],
     prior: &[(f64, f64)],
-) -> Result<(Vec<f32>, Vec<f32>, f64)> {
+) -> Result<Exact> {
     let (data, k) = (problem.data(), last.inputs + 1);
-    let mut with_bias = Vec::with_capacity(data.rows * k);
-    for row in features::<f64>(problem, last, w).chunks(last.inputs) {
-        with_bias.extend_from_slice(row);
-        with_bias.push(1.0);
-    }
     let (mut mean, mut lower) = (vec![0.0; last.len()], vec![0.0; packed_len(last.len()).unwrap_or(0)]);
-    let mut log_evidence = 0.0;
+    let (mut log_evidence, mut kl) = (0.0, 0.0);
     for target in 0..last.outputs {
         // Feature i of this target: W is in × out, and b comes after it like one more row.
         let at = |i: usize| i * last.outputs + target;
         let y: Vec<f64> = data.y.iter().skip(target).step_by(last.outputs).copied().collect();
         let (prior_mean, precision): (Vec<f64>, Vec<f64>) =
             (0..k).map(|i| prior[at(i)]).map(|(mean, std)| (mean, 1.0 / (std * std))).unzip();
-        let features = MatRef::new(&with_bias, data.rows, k);
+        let features = MatRef::new(with_bias, data.rows, k);
         let weights = data.weights.as_deref();
         let fit = LinearRegression::fit(features, &y, weights, variances[target], &prior_mean, &precision)?;
         log_evidence += fit.log_evidence();
+        kl += fit.kl(&prior_mean, &precision);
         // Targets are independent and each one's parameters stand in the order of its features: so L's rows interleave.
         let root = Cholesky::new(&fit.covariance(), k)?;
         for i in 0..k {
@@ -148,7 +164,7 @@ fn exact(
             (0..=i).for_each(|j| lower[row + at(j)] = root.factor()[i * k + j] as f32);
         }
     }
-    Ok((mean, lower, log_evidence))
+    Ok(Exact { mean, lower, log_evidence, kl })
 }
 
 /// The model of the outcomes given φ: one dense layer, the same likelihood, the prior of the last blocks.
@@ -186,7 +202,7 @@ impl Method for LastLayer {
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
-        let last = Last::of(&**problem.network())?;
+        let last = Last::of(ENTRY.name, &**problem.network())?;
         let uncertain = problem.dim() - last.start;
         let fix = "make the last hidden layer narrower, or use low-rank";
         FullCovariance::check(ENTRY.name, uncertain, s.count("samples"), s.count("patience") > 0, fix)?;
@@ -195,7 +211,8 @@ impl Method for LastLayer {
         let noise: Vec<f64> = w[last.start + last.len()..].iter().map(|v| f64::from(*v)).collect();
         let gaussian = problem.likelihood().as_gaussian(&noise).zip(normal_prior(problem, last));
         if let Some((variances, prior)) = gaussian {
-            let (mean, lower, log_evidence) = exact(problem, last, &w, &variances, &prior)?;
+            let Exact { mean, lower, log_evidence, .. } =
+                exact(problem, last, &features_and_one(problem, last, &w), &variances, &prior)?;
             w[last.start..last.start + last.len()].copy_from_slice(&mean);
             let posterior = FullCovariancePosterior::new(w, last.start, lower, Some(log_evidence));
             return Ok(Fit { posterior: Box::new(posterior), summary: map.summary });

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Setting, Settings};
 
-const SETTINGS: &[Setting] = &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE];
+pub(super) const SETTINGS: &[Setting] = &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE];
 
 pub(super) const ML: MethodEntry = MethodEntry {
     name: "ml",
@@ -42,8 +42,27 @@ pub struct Map {
     settings: Settings,
 }
 
-fn fit(problem: &Problem, settings: &Settings, with_prior: bool, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-    let mut trainer = PointTrainer::new(problem, with_prior, settings.count("batch_size"), key);
+/// Fits one point; the settings are those of [`SETTINGS`] and maybe others.
+pub(super) fn fit(
+    problem: &Problem,
+    settings: &Settings,
+    with_prior: bool,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
+    let trainer = PointTrainer::new(problem, with_prior, settings.count("batch_size"), key);
+    run(trainer, problem, settings, with_prior, key, observer)
+}
+
+/// The same from a trainer's state on.
+pub(super) fn run(
+    mut trainer: PointTrainer<'_>,
+    problem: &Problem,
+    settings: &Settings,
+    with_prior: bool,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
     let beta = if with_prior { 1.0 } else { 0.0 };
     let tempering = Tempering { beta, warmup: 0.0 };
     let summary = train(&mut trainer, problem, settings, &tempering, key, observer)?;

@@ -26,17 +26,30 @@ pub(super) fn fit_members(
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Fit>, FitSummary)> {
     let started = Instant::now();
+    let key = key.purpose(Purpose::Member);
+    let fits = side_by_side(count, observer, |k, observer| method.fit(problem, key.derive(k as u64), observer))?;
+    let summaries: Vec<&FitSummary> = fits.iter().map(|f| &f.summary).collect();
+    let summary = FitSummary { seconds: started.elapsed().as_secs_f64(), ..average(&summaries) };
+    Ok((fits, summary))
+}
+
+/// Does `count` jobs that report to one observer, as many at a time as there are threads; what they give, in order.
+pub(crate) fn side_by_side<T: Send>(
+    count: usize,
+    observer: &mut dyn Observer,
+    job: impl Fn(usize, &mut dyn Observer) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let audience = Audience::new(observer, count);
-    let mut fits = Vec::with_capacity(count);
+    let mut results = Vec::with_capacity(count);
     let members: Vec<usize> = (0..count).collect();
     for wave in members.chunks(rayon::current_num_threads().max(1)) {
-        let done: Vec<Result<Fit>> = wave
+        let done: Vec<Result<T>> = wave
             .par_iter()
             .map(|&k| {
                 let mut seat = Seat { audience: &audience, member: k };
-                let fit = method.fit(problem, key.purpose(Purpose::Member).derive(k as u64), &mut seat);
-                audience.lock().end(k, fit.is_err());
-                fit
+                let result = job(k, &mut seat);
+                audience.lock().end(k, result.is_err());
+                result
             })
             .collect();
         // A member that failed stops the others: its error is the one to tell.
@@ -46,11 +59,9 @@ pub(super) fn fit_members(
             let cause = errors.iter().position(|e| !matches!(e.kind(), ErrorKind::Interrupted)).unwrap_or(0);
             return Err(errors.swap_remove(cause));
         }
-        fits.extend(done.into_iter().filter_map(Result::ok));
+        results.extend(done.into_iter().filter_map(Result::ok));
     }
-    let summaries: Vec<&FitSummary> = fits.iter().map(|f| &f.summary).collect();
-    let summary = FitSummary { seconds: started.elapsed().as_secs_f64(), ..average(&summaries) };
-    Ok((fits, summary))
+    Ok(results)
 }
 
 /// One summary of several: steps of all together, records averaged.
@@ -114,14 +125,15 @@ impl<'o> Audience<'o> {
 impl Shared<'_> {
     /// Steps and epochs of all members together; the mean of the objectives there are.
     fn together(&self, example: &Progress) -> Progress {
-        let members = self.last.len();
         let begun = || self.last.iter().flatten();
+        // Those that have not begun are taken to be as long as the one that speaks.
+        let all = || self.last.iter().map(|p| p.unwrap_or(*example));
         let objectives: Vec<f64> = begun().map(|p| p.objective).filter(|o| !o.is_nan()).collect();
         Progress {
             step: begun().map(|p| p.step).sum(),
-            steps: example.steps * members as u64,
+            steps: all().map(|p| p.steps).sum(),
             epoch: begun().map(|p| p.epoch).sum(),
-            epochs: example.epochs * members,
+            epochs: all().map(|p| p.epochs).sum(),
             objective: objectives.iter().sum::<f64>() / objectives.len() as f64,
         }
     }

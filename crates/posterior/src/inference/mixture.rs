@@ -13,18 +13,10 @@ use crate::error::Result;
 use crate::posterior::MixturePosterior;
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Setting, Settings};
+use crate::settings::{Setting, Settings, joined};
 
 /// Those of mean-field, and how many.
-const SETTINGS: [Setting; mean_field::ENTRY.settings.len() + 1] = {
-    let mut all = [MEMBERS; mean_field::ENTRY.settings.len() + 1];
-    let mut i = 0;
-    while i < mean_field::ENTRY.settings.len() {
-        all[i + 1] = mean_field::ENTRY.settings[i];
-        i += 1;
-    }
-    all
-};
+const SETTINGS: [Setting; 1 + mean_field::ENTRY.settings.len()] = joined(&[MEMBERS], mean_field::ENTRY.settings);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "mixture",

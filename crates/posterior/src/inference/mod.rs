@@ -2,7 +2,9 @@
 
 mod annealing;
 mod bbvi;
+mod bootstrap;
 mod chains;
+mod ensemble;
 mod family_trainer;
 mod full_covariance;
 mod gaussian_dropout;
@@ -11,6 +13,7 @@ mod hmc;
 mod importance;
 mod ivon;
 mod last_layer;
+mod linear;
 mod low_rank;
 mod map;
 mod mc_dropout;
@@ -30,12 +33,15 @@ mod sgld;
 mod sparse_dropout;
 mod starts;
 mod stochastic_chain;
+mod swag;
 mod train;
 mod variational;
 
 pub use annealing::Annealing;
 pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
+pub use bootstrap::{BootstrapInference, bootstrap_weights};
 pub use chains::{ChainPlan, MakeChain, Transition, run_chains};
+pub use ensemble::EnsembleInference;
 pub use family_trainer::FamilyTrainer;
 pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
@@ -44,11 +50,13 @@ pub use hmc::HmcSampler;
 pub use importance::ImportanceSampling;
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
 pub use last_layer::LastLayer;
+pub use linear::LinearInference;
 pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
 pub use mclmc::MclmcSampler;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
+pub(crate) use members::side_by_side;
 pub use metropolis::MetropolisSampler;
 pub use mixture::MixtureInference;
 pub use moments::{MomentsInference, MomentsTrainer};
@@ -60,9 +68,11 @@ pub use sghmc::SghmcSampler;
 pub use sgld::SgldSampler;
 pub use sparse_dropout::SparseDropout;
 pub use stochastic_chain::StochasticTrainer;
+pub use swag::{PathMoments, SwagInference, SwagTrainer};
 pub use train::{EpochRecord, FitSummary, StepPlan};
 
 use crate::error::{Error, Result, suggest};
+use crate::nn::NetworkSpec;
 use crate::posterior::Posterior;
 use crate::problem::Problem;
 use crate::rng::Key;
@@ -85,6 +95,16 @@ pub trait Method: Send + Sync + Debug {
 
     /// The settings it was made with.
     fn settings(&self) -> &Settings;
+
+    /// The likelihood of real outcomes where the user names none.
+    fn real_likelihood(&self) -> &'static str {
+        "gaussian"
+    }
+
+    /// The network it is for, given the user's, which is [`Recipe::default`](crate::model::Recipe)'s where there is none.
+    fn network(&self, given: &NetworkSpec) -> Result<NetworkSpec> {
+        Ok(given.clone())
+    }
 
     /// Approximates the problem's posterior. The same key gives the same bits.
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit>;
@@ -126,6 +146,10 @@ pub const METHODS: &[MethodEntry] = &[
     low_rank::ENTRY,
     full_covariance::ENTRY,
     mixture::ENTRY,
+    ensemble::ENTRY,
+    bootstrap::ENTRY,
+    swag::ENTRY,
+    linear::ENTRY,
     last_layer::ENTRY,
     ivon::ENTRY,
     bbvi::ENTRY,

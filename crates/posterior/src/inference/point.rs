@@ -1,6 +1,8 @@
 //! One parameter vector and Adam: the state behind maximum likelihood and MAP.
 
 use super::train::{StepPlan, Stepper};
+use crate::math::elementwise::axpy;
+use crate::math::special::HALF_LN_TAU;
 use crate::nn::Mode;
 use crate::optim::{Adam, Pull};
 use crate::posterior::{DropoutBlock, drop_units};
@@ -20,6 +22,9 @@ pub struct PointTrainer<'p> {
     other_prior: Option<Prior>,
     /// Whether the pulls are others than the prior's.
     own_pulls: bool,
+    /// Where each parameter is pulled to instead of its pull's centre, and what that adds to the gradient: τ(anchor − centre).
+    anchors: Vec<f32>,
+    push: Vec<f32>,
     /// Units whose weights are dropped at random, the same for all rows of a step; and room for what is left.
     dropped: Vec<DropoutBlock>,
     dropped_w: Vec<f32>,
@@ -39,6 +44,8 @@ impl<'p> PointTrainer<'p> {
             pulls: if with_prior { problem.pulls() } else { Vec::new() },
             other_prior: other.filter(|_| with_prior),
             own_pulls: false,
+            anchors: Vec::new(),
+            push: Vec::new(),
             dropped: Vec::new(),
             dropped_w: Vec::new(),
             kept: Vec::new(),
@@ -50,6 +57,24 @@ impl<'p> PointTrainer<'p> {
     /// With these pulls instead of the prior's; what is reported is then Σ ½τ(w − c)².
     pub(super) fn with_pulls(mut self, pulls: Vec<Pull>) -> Self {
         (self.pulls, self.own_pulls) = (pulls, true);
+        self
+    }
+
+    /// With a point of its own for every parameter that the normal prior pulls it to.
+    pub(super) fn with_anchors(mut self, anchors: Vec<f32>) -> Self {
+        self.push = vec![0.0; anchors.len()];
+        for pull in &self.pulls {
+            for i in pull.range.clone() {
+                self.push[i] = pull.precision * (anchors[i] - pull.centre);
+            }
+        }
+        self.anchors = anchors;
+        self
+    }
+
+    /// Starts at w instead of initial values.
+    pub(super) fn starting_at(mut self, w: &[f32]) -> Self {
+        self.w.copy_from_slice(w);
         self
     }
 
@@ -76,6 +101,9 @@ impl<'p> PointTrainer<'p> {
         if let Some(prior) = &self.other_prior {
             prior.log_density(&self.w, 1.0, Some(&mut self.gradient));
         }
+        if !self.push.is_empty() {
+            axpy(1.0, &self.push, &mut self.gradient);
+        }
         self.adam.ascend(&mut self.w, &self.gradient, &self.pulls, plan.rate);
         value
     }
@@ -94,10 +122,13 @@ impl Stepper for PointTrainer<'_> {
         if self.pulls.is_empty() {
             return 0.0;
         }
-        if self.own_pulls {
-            let square = |w: &f32, c: f32| f64::from(w - c).powi(2);
-            let of = |p: &Pull| self.w[p.range.clone()].iter().map(|w| square(w, p.centre)).sum::<f64>();
-            return self.pulls.iter().map(|p| 0.5 * f64::from(p.precision) * of(p)).sum();
+        if self.own_pulls || !self.anchors.is_empty() {
+            let centre = |p: &Pull, i: usize| self.anchors.get(i).copied().unwrap_or(p.centre);
+            let of = |p: &Pull| p.range.clone().map(|i| f64::from(self.w[i] - centre(p, i)).powi(2)).sum::<f64>();
+            let squares = |p: &Pull| 0.5 * f64::from(p.precision) * of(p);
+            // What −ln of a normal density has beside its square; none where the pulls are no prior.
+            let constant = |p: &Pull| p.range.len() as f64 * (HALF_LN_TAU - 0.5 * f64::from(p.precision).ln());
+            return self.pulls.iter().map(|p| squares(p) + if self.own_pulls { 0.0 } else { constant(p) }).sum();
         }
         -self.density.problem().prior().log_density(&self.w, 1.0, None)
     }

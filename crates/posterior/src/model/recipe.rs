@@ -4,7 +4,7 @@ use crate::data::{Dataset, Encoder, TargetKind};
 use crate::error::{Error, Result};
 use crate::inference::{self, Method};
 use crate::likelihood::{self, Likelihood, Outcome};
-use crate::nn::{Activation, AnyNetwork, NetworkSpec, Role, Shape};
+use crate::nn::{AnyNetwork, NetworkSpec, Role, Shape};
 use crate::prior::{self, Prior};
 use crate::problem::{Problem, full_layout};
 use crate::settings::{Settings, Value};
@@ -61,7 +61,7 @@ pub struct LayerPrior {
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Hidden layers.
-    #[serde(default = "default_network")]
+    #[serde(default)]
     pub network: NetworkSpec,
     /// How outcomes scatter; none means what suits the target.
     #[serde(default)]
@@ -77,14 +77,10 @@ pub struct Recipe {
     pub method: Choice,
 }
 
-fn default_network() -> NetworkSpec {
-    NetworkSpec { layers: vec![crate::nn::LayerSpec::Dense { units: 50, activation: Activation::Tanh }] }
-}
-
 impl Default for Recipe {
     fn default() -> Self {
         Recipe {
-            network: default_network(),
+            network: NetworkSpec::default(),
             likelihood: Choice::default(),
             prior: Choice::default(),
             layer_priors: Vec::new(),
@@ -127,7 +123,13 @@ impl Recipe {
 
     /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
     pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
-        let chosen = self.likelihood.name.as_deref().unwrap_or(likelihood::default_for(outcome, width));
+        let method_entry = inference::find(self.method.name.as_deref().unwrap_or("mean-field"))?;
+        let method = method_entry.configure(&self.method.pairs())?;
+        let usual = match outcome {
+            Outcome::Real => method.real_likelihood(),
+            _ => likelihood::default_for(outcome, width),
+        };
+        let chosen = self.likelihood.name.as_deref().unwrap_or(usual);
         let entry = likelihood::find(chosen)?;
         if entry.outcome != outcome {
             let word = |o| match o {
@@ -146,7 +148,8 @@ impl Recipe {
         }
         let settings = Settings::resolve(entry.settings, &self.likelihood.pairs(), &format!("likelihood '{chosen}'"))?;
         let likelihood = (entry.build)(&settings, width)?;
-        let network: Arc<dyn AnyNetwork> = Arc::new(self.network.build(input, likelihood.outputs())?);
+        let spec = method.network(&self.network)?;
+        let network: Arc<dyn AnyNetwork> = Arc::new(spec.build(input, likelihood.outputs())?);
         let parameters = network.layout().len();
         if parameters > MOST_PARAMETERS {
             return Err(Error::setting(
@@ -164,15 +167,12 @@ impl Recipe {
             let (weight_std, bias_std) = (std(own.weight_std, Role::Weight), std(own.bias_std, Role::Bias));
             prior = prior.with_layer_std(own.layer, weight_std, bias_std)?;
         }
-        let method = inference::find(self.method.name.as_deref().unwrap_or("mean-field"))?;
-        let owner = format!("method '{}'", method.name);
-        let method_settings = Settings::resolve(method.settings, &self.method.pairs(), &owner)?;
         let recipe = Recipe {
-            network: self.network.clone(),
+            network: spec,
             likelihood: Choice::resolved(chosen, &settings),
             prior: Choice::resolved(prior_entry.name, &prior_settings),
             layer_priors: self.layer_priors.clone(),
-            method: Choice::resolved(method.name, &method_settings),
+            method: Choice::resolved(method.name(), method.settings()),
         };
         Ok(Resolved { recipe, network, likelihood, prior })
     }

@@ -6,6 +6,7 @@ use super::activation::{Activation, ActivationLayer};
 use super::conv::Conv;
 use super::dense::Dense;
 use super::dropout::Dropout;
+use super::features::Features;
 use super::layer::{Layer, Shape};
 use super::network::Sequential;
 use super::pool::{AvgPool, MaxPool};
@@ -64,6 +65,28 @@ pub enum LayerSpec {
         /// From 0 to below 1.
         rate: f64,
     },
+    /// Polynomials of the inputs, nothing to learn.
+    Polynomial {
+        /// Highest total degree.
+        degree: usize,
+    },
+    /// Sine and cosine of every input, nothing to learn.
+    Fourier {
+        /// Harmonics.
+        frequencies: usize,
+        /// Of the first of them, in standard deviations of the input.
+        period: f64,
+    },
+    /// Random waves that approach a Gaussian process, nothing to learn.
+    RandomFeatures {
+        /// How many.
+        count: usize,
+        /// In standard deviations of the input.
+        length_scale: f64,
+        /// Which.
+        #[serde(default)]
+        seed: u64,
+    },
     /// x + layers(x).
     Residual {
         /// From a shape to the same shape.
@@ -85,6 +108,13 @@ fn one() -> usize {
 pub struct NetworkSpec {
     /// One after another.
     pub layers: Vec<LayerSpec>,
+}
+
+/// One hidden layer of 50 units.
+impl Default for NetworkSpec {
+    fn default() -> Self {
+        NetworkSpec { layers: vec![LayerSpec::Dense { units: 50, activation: Activation::Tanh }] }
+    }
 }
 
 /// Networks that have a name.
@@ -186,6 +216,13 @@ fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Arc<dyn Layer>>
             }
             LayerSpec::Activation { activation } => Some(Arc::new(ActivationLayer::new(shape, *activation))),
             LayerSpec::Dropout { rate } => Some(Arc::new(Dropout::new(shape, *rate)?)),
+            LayerSpec::Polynomial { degree } => Some(Arc::new(Features::polynomial(shape, *degree)?)),
+            LayerSpec::Fourier { frequencies, period } => {
+                Some(Arc::new(Features::fourier(shape, *frequencies, *period)?))
+            }
+            LayerSpec::RandomFeatures { count, length_scale, seed } => {
+                Some(Arc::new(Features::random(shape, *count, *length_scale, *seed)?))
+            }
             LayerSpec::Residual { layers } => Some(Arc::new(Residual::new(build_layers(layers, shape)?)?)),
         };
         if let Some(layer) = layer {

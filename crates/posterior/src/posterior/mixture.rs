@@ -1,6 +1,7 @@
 //! A uniform mixture of posteriors of any kind: q(w) = 1/S Σ_k q_k(w).
 //!
-//! A draw picks a member by its key, each with the same chance, then draws from it. In a model file the tensors of member k have
+//! A draw picks a member by its key, each with the same chance, then draws from it. A set of draws takes the members in turn instead, so
+//! that chance does not prefer one; and where all members are points, a set of S has each once and is all there is to know. In a model file the tensors of member k have
 //! the prefix `k.`, `members` holds S, and an empty tensor `k.KIND` says by its name what member k is.
 
 use super::{Draw, POSTERIORS, Posterior, Tensor, restore, take};
@@ -67,8 +68,17 @@ impl Posterior for MixturePosterior {
         let k = Stream::new(key).below(self.members.len() as u64);
         self.members[k as usize].draw_into(key.derive(k), draw);
     }
+    fn draw_of_into(&self, s: usize, of: usize, key: Key, draw: &mut Draw) {
+        let members = self.members.len();
+        // In turn; fewer draws than members are spread over all of them.
+        let k = if of < members { s * members / of } else { s % members };
+        self.members[k].draw_into(key, draw);
+    }
+    fn distinct(&self) -> Option<usize> {
+        self.members.iter().all(|m| m.is_point()).then_some(self.members.len())
+    }
     fn is_point(&self) -> bool {
-        self.members.len() == 1 && self.members[0].is_point()
+        self.distinct() == Some(1)
     }
     fn log_density(&self, w: &[f32]) -> Option<f64> {
         let of_members: Vec<f64> = self.members.iter().map(|m| m.log_density(w)).collect::<Option<_>>()?;

@@ -93,6 +93,11 @@ impl Problem {
         Ok(Problem { network: self.network.with_dropout(input_rate, rate)?, ..self.clone() })
     }
 
+    /// The same problem on other rows, or with other weights of the rows.
+    pub fn with_data(&self, data: Dataset) -> Result<Problem> {
+        Problem::new(self.network.clone(), self.likelihood.clone(), self.prior.clone(), data)
+    }
+
     /// P: how many parameters, the likelihood's included.
     pub fn dim(&self) -> usize {
         self.layout.len()

@@ -26,6 +26,10 @@ pub enum Purpose {
     Estimate = 11,
     /// Members of a mixture or an ensemble.
     Member = 12,
+    /// Random weights of rows.
+    RowWeights = 20,
+    /// Fixed random features.
+    Features = 21,
 }
 
 /// A key: where in the tree of random streams we are. Copy it, derive from it; it has no state.

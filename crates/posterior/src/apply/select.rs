@@ -1,0 +1,195 @@
+//! Which of several models? p(Mᵢ | D) ∝ p(D | Mᵢ) p(Mᵢ) (METHODS X2).
+//!
+//! log p(D | M) is what the method of each recipe gives: exact for `linear`, an approximation, or a lower bound (ELBO), in which case a model
+//! whose posterior is harder to approximate is at a disadvantage. It needs no rows held out, and all of them count in it. Beside it, as a
+//! check, the mean log-likelihood of some rows under a fit to the others; both fits see columns scaled by all rows.
+//!
+//! Reference: MacKay (1992), Neural Computation 4, 415. Cost: two fits per model, as many models at a time as there are threads.
+
+use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind, split};
+use crate::error::{Error, Result};
+use crate::inference::{Flow, Observer, Progress, side_by_side};
+use crate::model::{Model, Recipe, Resolved};
+use crate::posterior::Posterior;
+use crate::predict::{NetworkPredictor, Predictor};
+use crate::rng::Key;
+use std::sync::Arc;
+
+/// How models are judged.
+#[derive(Debug, Clone)]
+pub struct SelectOptions {
+    /// p(M) up to a factor, one for each; none means all the same.
+    pub prior_weights: Vec<f64>,
+    /// Part of the rows that is held out for the check; 0 means no check.
+    pub held_out: f64,
+    /// Draws of the predictive for it.
+    pub draws: usize,
+    /// What the random streams of all fits, and the choice of rows, are keyed by.
+    pub seed: u64,
+}
+
+impl Default for SelectOptions {
+    fn default() -> Self {
+        SelectOptions { prior_weights: Vec::new(), held_out: 0.2, draws: 100, seed: 0 }
+    }
+}
+
+/// A model and what was found.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// Every setting spelled out.
+    pub recipe: Recipe,
+    /// P: how many parameters, the likelihood's included.
+    pub parameters: usize,
+    /// log p(D | M), or its bound; targets as the network sees them.
+    pub log_evidence: f64,
+    /// p(M | D)
+    pub probability: f64,
+    /// Mean log predictive density of the rows held out, in the user's units.
+    pub held_out_log_likelihood: Option<f64>,
+}
+
+/// Judges models of one table.
+pub fn select(
+    recipes: &[Recipe],
+    table: &Table,
+    encode: &EncodeOptions,
+    options: &SelectOptions,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Judged>> {
+    let log_priors = log_priors(&options.prior_weights, recipes.len())?;
+    let fitted = Encoder::fit(table, encode)?;
+    fitted.warnings.iter().for_each(|w| observer.warn(w));
+    let encoder = fitted.encoder;
+    let rows = encoder.encode(table, true)?;
+    // A slip in the last recipe is said before the first is fitted.
+    let resolved: Vec<Resolved> = recipes.iter().map(|r| r.resolve(&encoder)).collect::<Result<_>>()?;
+    let check = Check::new(&encoder, &rows, options)?;
+    let key = Key::new(options.seed);
+    let found = side_by_side(resolved.len(), observer, |k, observer| {
+        let (resolved, mut observer) = (&resolved[k], ProgressAlone(observer));
+        let method = resolved.method()?;
+        let fit = method.fit(&resolved.clone().problem(rows.data.clone())?, key, &mut observer)?;
+        let log_evidence = fit.posterior.log_evidence().ok_or_else(|| {
+            Error::setting(
+                format!("the method '{}' with these settings gives no evidence of a model", method.name()),
+                "use linear or mean-field, or another whose fit reports log_evidence",
+            )
+        })?;
+        let held_out = match &check {
+            None => None,
+            Some(check) => {
+                let problem = resolved.clone().problem(rows.data.select(&check.train))?;
+                let fit = method.fit(&problem, key, &mut observer)?;
+                Some(check.log_likelihood(resolved, fit.posterior.into(), options.draws, key))
+            }
+        };
+        Ok((log_evidence, held_out))
+    })?;
+    let log_joints: Vec<f64> = found.iter().zip(&log_priors).map(|((e, _), p)| e + p).collect();
+    let judged = resolved.iter().zip(found).zip(probabilities(&log_joints));
+    Ok(judged
+        .map(|((resolved, (log_evidence, held_out_log_likelihood)), probability)| Judged {
+            recipe: resolved.recipe.clone(),
+            parameters: resolved.prior.len(),
+            log_evidence,
+            probability,
+            held_out_log_likelihood,
+        })
+        .collect())
+}
+
+/// ln p(M), from weights that need not add up to 1.
+fn log_priors(weights: &[f64], models: usize) -> Result<Vec<f64>> {
+    if weights.is_empty() {
+        return Ok(vec![-(models as f64).ln(); models]);
+    }
+    let wrong = |what: String| Err(Error::setting(what, "give one number that is not negative for each model"));
+    if weights.len() != models {
+        return wrong(format!("there are {models} models and {} prior weights", weights.len()));
+    }
+    if let Some(w) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+        return wrong(format!("a prior weight cannot be {w}"));
+    }
+    let sum: f64 = weights.iter().sum();
+    if sum == 0.0 {
+        return wrong("all prior weights are 0".to_owned());
+    }
+    Ok(weights.iter().map(|w| (w / sum).ln()).collect())
+}
+
+/// Shares in proportion to the exponentials.
+fn probabilities(logs: &[f64]) -> Vec<f64> {
+    let highest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let shares: Vec<f64> = logs.iter().map(|l| (l - highest).exp()).collect();
+    let sum: f64 = shares.iter().sum();
+    shares.iter().map(|s| s / sum).collect()
+}
+
+/// The rows held out.
+struct Check<'a> {
+    encoder: &'a Encoder,
+    train: Vec<usize>,
+    x: crate::data::Values,
+    y: Vec<f64>,
+}
+
+impl<'a> Check<'a> {
+    fn new(encoder: &'a Encoder, rows: &Encoded, options: &SelectOptions) -> Result<Option<Check<'a>>> {
+        if options.held_out == 0.0 {
+            return Ok(None);
+        }
+        let classes = matches!(encoder.target_kind(), TargetKind::Class { .. }).then_some(&*rows.data.y);
+        let split = split(rows.data.rows, options.held_out, classes, Key::new(options.seed))?;
+        let held = rows.data.select(&split.validation);
+        Ok(Some(Check { encoder, train: split.train, x: held.x, y: encoder.decode_target(&held.y) }))
+    }
+
+    fn log_likelihood(&self, resolved: &Resolved, posterior: Arc<dyn Posterior>, draws: usize, key: Key) -> f64 {
+        let predictor = NetworkPredictor {
+            network: resolved.network.clone(),
+            likelihood: resolved.likelihood.clone(),
+            posterior,
+            draws,
+            key,
+            scale: Model::target_scale(self.encoder),
+        };
+        let logs = predictor.predict(&self.x).log_likelihood(&self.y);
+        logs.iter().sum::<f64>() / logs.len() as f64
+    }
+}
+
+/// What each of many fits has to say would be too much.
+struct ProgressAlone<'o>(&'o mut dyn Observer);
+
+impl Observer for ProgressAlone<'_> {
+    fn progress(&mut self, progress: &Progress) -> Flow {
+        self.0.progress(progress)
+    }
+    fn warn(&mut self, _: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_are_shares_of_evidence_times_prior() {
+        let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12); // rounding
+        assert!(close(&probabilities(&[0.0, 3f64.ln()]), &[0.25, 0.75]));
+        // Far from where exp is finite; a model that was ruled out stays so.
+        assert!(close(&probabilities(&[-1e5, -1e5 + 1f64.ln(), f64::NEG_INFINITY]), &[0.5, 0.5, 0.0]));
+        let priors: Vec<f64> = log_priors(&[1.0, 2.0, 0.0], 3).unwrap().iter().map(|l| l.exp()).collect();
+        assert!(close(&priors, &[1.0 / 3.0, 2.0 / 3.0, 0.0]));
+        assert!(close(&log_priors(&[], 4).unwrap(), &[0.25f64.ln(); 4]));
+    }
+
+    #[test]
+    fn wrong_weights_get_one_sentence() {
+        let message = |w: &[f64]| log_priors(w, 2).unwrap_err().to_string();
+        assert!(message(&[1.0]).starts_with("there are 2 models and 1 prior weights; "));
+        assert!(message(&[1.0, -1.0]).starts_with("a prior weight cannot be -1; "));
+        assert!(message(&[1.0, f64::NAN]).contains("NaN"));
+        assert!(message(&[0.0, 0.0]).starts_with("all prior weights are 0"));
+    }
+}

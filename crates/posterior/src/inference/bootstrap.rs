@@ -1,0 +1,97 @@
+//! The Bayesian bootstrap: random weights on the rows, one network for each set of them (METHODS A2).
+//!
+//! w_k = argmax Σₙ ωₙ log p(yₙ | f_w(xₙ)) + log p(w), (ω₁ … ω_N)/N ~ Dirichlet(1, …, 1): a posterior over the distribution of the data,
+//! carried over to the network that fits it best. Without the prior, and for the mean of N numbers, w has the variance s²/(N + 1)
+//! with s² = 1/N Σ(yₙ − ȳ)². Row weights of the data multiply ω.
+//!
+//! References: Rubin (1981), Annals of Statistics; Newton & Raftery (1994), JRSS B, the weighted-likelihood bootstrap. Cost: S MAP fits side by
+//! side; S passes per prediction.
+
+use super::map::{self, SETTINGS as MAP_SETTINGS};
+use super::members::{MEMBERS, fit_members};
+use super::observer::Observer;
+use super::{Fit, Method, MethodEntry};
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::posterior::MixturePosterior;
+use crate::problem::Problem;
+use crate::rng::{Key, Purpose, Stream};
+use crate::settings::{Allowed, Default, Setting, Settings, joined};
+
+const OWN: [Setting; 2] = [
+    Setting { default: Default::Int(10), ..MEMBERS },
+    Setting {
+        name: "with_prior",
+        help: "whether the prior regularises each network; without it, each maximises the weighted likelihood",
+        default: Default::Bool(true),
+        allowed: Allowed::Bool,
+    },
+];
+
+const SETTINGS: [Setting; OWN.len() + MAP_SETTINGS.len()] = joined(&OWN, MAP_SETTINGS);
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "bootstrap",
+    summary: "the Bayesian bootstrap: one network for each of several random weightings of the rows",
+    gives: "one point per member",
+    settings: &SETTINGS,
+    build: |settings| Box::new(BootstrapInference { settings }),
+};
+
+/// The method with its settings.
+#[derive(Debug)]
+pub struct BootstrapInference {
+    settings: Settings,
+}
+
+impl Method for BootstrapInference {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let member = Member { settings: self.settings.clone() };
+        let (fits, summary) = fit_members(&member, self.settings.count("members"), problem, key, observer)?;
+        let members = fits.into_iter().map(|f| f.posterior).collect();
+        Ok(Fit { posterior: Box::new(MixturePosterior::new(members, None)), summary })
+    }
+}
+
+/// One network on weights of its own.
+#[derive(Debug)]
+struct Member {
+    settings: Settings,
+}
+
+impl Method for Member {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let data = problem.data();
+        let mut weights = bootstrap_weights(data.rows, key);
+        if let Some(own) = &data.weights {
+            weights.iter_mut().zip(own.iter()).for_each(|(w, own)| *w *= own);
+        }
+        let weighted = problem.with_data(Dataset { weights: Some(weights.into()), ..data.clone() })?;
+        map::fit(&weighted, &self.settings, self.settings.flag("with_prior"), key, observer)
+    }
+}
+
+/// N times a draw of Dirichlet(1, …, 1) over N rows: weights that are 1 on average, by normalised exponentials.
+pub fn bootstrap_weights(rows: usize, key: Key) -> Vec<f64> {
+    let mut stream = Stream::new(key.purpose(Purpose::RowWeights));
+    let mut weights: Vec<f64> = (0..rows).map(|_| -stream.uniform().ln()).collect();
+    let scale = rows as f64 / weights.iter().sum::<f64>();
+    weights.iter_mut().for_each(|w| *w *= scale);
+    weights
+}

@@ -1,0 +1,221 @@
+//! Exact Bayesian linear regression on fixed features (METHODS X1): y = φ(x)ᵀw + b + ε, ε ~ N(0, σ²), w ~ N(0, s²S).
+//!
+//! The features are layers that learn nothing: the inputs themselves (polynomials of degree 1), polynomials, Fourier or random waves
+//! (`nn/features.rs`); the model is one dense layer behind them. Posterior, predictive and log p(D) are closed (`exact/linear.rs`); the scale s
+//! of the weights' prior and the noise σ are those of the highest evidence (`exact/evidence.rs`), unless they are held. The prior of the bias is
+//! not scaled; that of ln σ is not used, since σ is not averaged over.
+//!
+//! Reference: Bishop (2006), Pattern Recognition and Machine Learning, 3.3 to 3.5; MacKay (1992). Cost: N k² + k³ per step of the climb,
+//! for k features.
+
+use super::last_layer::{Exact, Last, exact, features_and_one, normal_prior};
+use super::observer::Observer;
+use super::train::{EpochRecord, FitSummary};
+use super::{Fit, Method, MethodEntry};
+use crate::error::{Error, Result};
+use crate::exact::{LinearStatistics, Scales};
+use crate::family::FullCovariance;
+use crate::math::MatRef;
+use crate::nn::{LayerSpec, NetworkSpec};
+use crate::posterior::FullCovariancePosterior;
+use crate::problem::Problem;
+use crate::rng::Key;
+use crate::settings::{Allowed, Default, Setting, Settings};
+use std::time::Instant;
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "linear",
+    summary: "exact Bayesian linear regression on polynomial, Fourier or random features; log evidence",
+    gives: "a Gaussian with a full covariance, exact",
+    settings: &[
+        Setting {
+            name: "features",
+            help: "what the model is linear in: polynomials (of degree 1: the inputs), sines and cosines, random waves, or the inputs",
+            default: Default::Text("polynomial"),
+            allowed: Allowed::OneOf(&["polynomial", "fourier", "random", "raw"]),
+        },
+        Setting {
+            name: "degree",
+            help: "of polynomial features, all inputs together; 0 is a constant",
+            default: Default::Int(1),
+            allowed: Allowed::Int(0, 30),
+        },
+        Setting {
+            name: "frequencies",
+            help: "of Fourier features: harmonics per input",
+            default: Default::Int(5),
+            allowed: Allowed::Int(1, 10_000),
+        },
+        Setting {
+            name: "period",
+            help: "of Fourier features: that of the lowest, in standard deviations of the input",
+            default: Default::Float(8.0),
+            allowed: Allowed::Above(0.0, 1e6),
+        },
+        Setting {
+            name: "count",
+            help: "of random features",
+            default: Default::Int(200),
+            allowed: Allowed::Int(1, 65_536),
+        },
+        Setting {
+            name: "length_scale",
+            help: "of random features: over how many standard deviations of the input functions change",
+            default: Default::Float(1.0),
+            allowed: Allowed::Above(0.0, 1e6),
+        },
+        Setting {
+            name: "features_seed",
+            help: "which random features",
+            default: Default::Int(0),
+            allowed: Allowed::Int(0, i64::MAX),
+        },
+        Setting {
+            name: "learn_prior",
+            help: "whether the evidence scales the prior's weight_std; the noise is held by likelihood.noise=fixed",
+            default: Default::Bool(true),
+            allowed: Allowed::Bool,
+        },
+    ],
+    build: |settings| Box::new(LinearInference { settings }),
+};
+
+/// The method with its settings.
+#[derive(Debug)]
+pub struct LinearInference {
+    settings: Settings,
+}
+
+impl LinearInference {
+    /// The features as layers.
+    fn features(&self) -> NetworkSpec {
+        let s = &self.settings;
+        let layer = match s.text("features") {
+            "fourier" => LayerSpec::Fourier { frequencies: s.count("frequencies"), period: s.float("period") },
+            "random" => LayerSpec::RandomFeatures {
+                count: s.count("count"),
+                length_scale: s.float("length_scale"),
+                seed: s.count("features_seed") as u64,
+            },
+            "polynomial" if s.count("degree") != 1 => LayerSpec::Polynomial { degree: s.count("degree") },
+            _ => return NetworkSpec { layers: Vec::new() },
+        };
+        NetworkSpec { layers: vec![layer] }
+    }
+
+    /// The parts of the model that have to be normal, or what is in the way.
+    fn check(&self, problem: &Problem) -> Result<(Last, Vec<(f64, f64)>)> {
+        let last = Last::of(ENTRY.name, &**problem.network())?;
+        if last.start > 0 {
+            return Err(Error::setting(
+                "linear has no hidden layers to learn, and this network has",
+                "leave --network out and choose --set features=…, or use last-layer",
+            ));
+        }
+        let noise = vec![problem.likelihood().initial_noise(); problem.dim() - last.len()];
+        if problem.likelihood().as_gaussian(&noise).is_none() {
+            return Err(Error::setting(
+                format!(
+                    "linear is exact for normal noise alone, and the likelihood is '{}'",
+                    problem.likelihood().name()
+                ),
+                "use last-layer or mean-field with --network linear",
+            ));
+        }
+        let prior = normal_prior(problem, last).ok_or_else(|| {
+            let what =
+                format!("linear is exact for a normal prior alone, and this one is '{}'", problem.prior().name());
+            Error::setting(what, "use --prior normal, or mean-field with --network linear")
+        })?;
+        Ok((last, prior))
+    }
+}
+
+impl Method for LinearInference {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn network(&self, given: &NetworkSpec) -> Result<NetworkSpec> {
+        let own = self.features();
+        if *given == own || *given == NetworkSpec::default() {
+            return Ok(own);
+        }
+        if own.layers.is_empty() {
+            return Ok(given.clone());
+        }
+        if given.layers.is_empty() {
+            return Ok(own);
+        }
+        Err(Error::setting(
+            format!(
+                "the network and the setting features={} both say what the model is linear in",
+                self.settings.text("features")
+            ),
+            "leave one of them out",
+        ))
+    }
+
+    fn fit(&self, problem: &Problem, _: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let started = Instant::now();
+        let (last, prior) = self.check(problem)?;
+        FullCovariance::check(
+            ENTRY.name,
+            last.len(),
+            1,
+            false,
+            "use fewer features, or mean-field with --network linear",
+        )?;
+        let data = problem.data();
+        let mut w = problem.initial_zero();
+        let features = features_and_one(problem, last, &w);
+        let by_target: Vec<Vec<(f64, f64)>> =
+            (0..last.outputs).map(|t| prior.iter().skip(t).step_by(last.outputs).copied().collect()).collect();
+        let rows = MatRef::new(&features, data.rows, last.inputs + 1);
+        let statistics = LinearStatistics::new(rows, &data.y, data.weights.as_deref(), &by_target);
+        let own: Vec<f64> = w[last.len()..].iter().map(|v| f64::from(*v)).collect();
+        let (learn_prior, learn_noise) = (self.settings.flag("learn_prior"), !own.is_empty());
+        let noise = problem.likelihood().as_gaussian(&own).unwrap_or_default().iter().map(|v| v.sqrt()).collect();
+        let mut scales = Scales { prior: 1.0, noise };
+        if learn_prior || learn_noise {
+            scales = statistics.maximise(&scales, last.inputs, learn_prior, learn_noise)?;
+            observer.warn(&told(&scales, learn_prior, learn_noise));
+        }
+        // What the model file keeps is single precision: the posterior is that of the noise it will find there.
+        w[last.len()..].iter_mut().zip(&scales.noise).for_each(|(w, noise)| *w = noise.ln() as f32);
+        let own: Vec<f64> = w[last.len()..].iter().map(|v| f64::from(*v)).collect();
+        let variances = problem.likelihood().as_gaussian(&own).unwrap_or_default();
+        let scaled = |(i, (mean, std)): (usize, &(f64, f64))| {
+            (*mean, if i < last.inputs * last.outputs { std * scales.prior } else { *std })
+        };
+        let prior: Vec<(f64, f64)> = prior.iter().enumerate().map(scaled).collect();
+        let Exact { mean, lower, log_evidence, kl } = exact(problem, last, &features, &variances, &prior)?;
+        w[..last.len()].copy_from_slice(&mean);
+        let posterior = FullCovariancePosterior::new(w, 0, lower, Some(log_evidence));
+        // Where q is the posterior, log p(D) = E_q[log p(D | w)] − KL[q ‖ p].
+        let record = EpochRecord { epoch: 1, objective: log_evidence, nll: -log_evidence - kl, penalty: kl, beta: 1.0 };
+        let summary = FitSummary {
+            steps: 1,
+            seconds: started.elapsed().as_secs_f64(),
+            stopped_early: false,
+            penalty_name: "KL".to_owned(),
+            epochs: 1,
+            trace: vec![record],
+        };
+        Ok(Fit { posterior: Box::new(posterior), summary })
+    }
+}
+
+/// What the evidence chose, for the user.
+fn told(scales: &Scales, prior: bool, noise: bool) -> String {
+    let number = |v: f64| if v >= 1e-3 { format!("{v:.4}") } else { format!("{v:.1e}") };
+    let stds: Vec<String> = scales.noise.iter().map(|v| number(*v)).collect();
+    let noise = noise.then(|| format!("noise_std {}", stds.join(", ")));
+    let prior = prior.then(|| format!("weight_std {} times the prior's", number(scales.prior)));
+    let parts: Vec<String> = prior.into_iter().chain(noise).collect();
+    format!("the evidence is highest at {} (of standardised columns)", parts.join(" and "))
+}
