@@ -1,9 +1,10 @@
-//! Benchmarks: `steps [threads]`, `predict [threads]`, `rng`, `published NAME`.
+//! Benchmarks: `steps [threads]`, `predict [threads]`, `laplace [threads]`, `rng`, `published NAME`.
 //!
-//! `steps` and `predict` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
+//! `steps`, `predict` and `laplace` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
 //! `published` prints one JSON line per result.
 
+mod laplace;
 mod predict;
 mod published;
 mod rng;
@@ -12,7 +13,8 @@ mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | rng | published NAME";
+const USAGE: &str =
+    "usage: posterior-bench steps [threads] | predict [threads] | laplace [threads] | rng | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some("steps") => run(steps::run),
         Some("predict") => run(predict::run),
+        Some("laplace") => run(laplace::run),
         Some("rng") => run(rng::run),
         Some("published") => match args.get(1) {
             Some(name) => published::run(name, &args[2..]),

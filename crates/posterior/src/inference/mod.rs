@@ -6,6 +6,7 @@ mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
 mod ivon;
+pub mod laplace;
 mod last_layer;
 mod low_rank;
 mod map;
@@ -26,6 +27,7 @@ pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
+pub use laplace::{Laplace, LaplaceApproximation, LaplaceOptions};
 pub use last_layer::LastLayer;
 pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
@@ -90,6 +92,7 @@ pub const METHODS: &[MethodEntry] = &[
     full_covariance::ENTRY,
     mixture::ENTRY,
     last_layer::ENTRY,
+    laplace::ENTRY,
     ivon::ENTRY,
     bbvi::ENTRY,
     mc_dropout::ENTRY,
