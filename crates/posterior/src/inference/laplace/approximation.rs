@@ -40,7 +40,7 @@ pub struct LaplaceApproximation {
 }
 
 /// The prior's mean and standard deviation of every parameter of a subset; an error where it is not normal.
-fn normal_prior(problem: &Problem, subset: &Subset) -> Result<Vec<(f64, f64)>> {
+pub(super) fn normal_prior(problem: &Problem, subset: &Subset) -> Result<Vec<(f64, f64)>> {
     let (range, mut out) = (subset.range(), Vec::with_capacity(subset.len()));
     let inside = problem.prior().blocks().iter().filter(|(r, _)| r.start >= range.start && r.end <= range.end);
     for (block, density) in inside {

@@ -18,6 +18,7 @@ mod spectrum;
 
 pub use approximation::{LaplaceApproximation, LaplaceOptions};
 
+use approximation::normal_prior;
 use super::observer::Observer;
 use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
 use super::{Fit, Method, MethodEntry};
@@ -273,6 +274,7 @@ impl Method for Laplace {
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let (s, started) = (&self.settings, Instant::now());
         let subset = self.subset(problem)?;
+        normal_prior(problem, &subset)?;
         let structure = self.structure(&subset);
         plan(&subset, structure, observer)?;
         let options = self.options(structure);
