@@ -1,10 +1,11 @@
-//! Benchmarks: `steps [threads]`, `predict [threads]`, `members [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`.
+//! Benchmarks: `steps`, `predict`, `members` and `laplace [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`.
 //!
-//! `steps`, `predict` and `members` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
+//! The first four print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
 //! `sample`, `gap` and `published` print one JSON line per result.
 
 mod gap;
+mod laplace;
 mod members;
 mod predict;
 mod published;
@@ -15,7 +16,7 @@ mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | members [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME";
+const USAGE: &str = "usage: posterior-bench steps | predict | members | laplace [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Some("steps") => run(steps::run),
         Some("predict") => run(predict::run),
         Some("members") => run(members::run),
+        Some("laplace") => run(laplace::run),
         Some("rng") => run(rng::run),
         Some("sample") => sample::run(&args[1..]),
         Some("gap") => gap::run(&args[1..]),

@@ -14,7 +14,6 @@ use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::kernel::adapt::{DualAveraging, Scales, Windows};
 use crate::kernel::{Hmc, Info, Move, State, Target};
-use crate::posterior::Posterior;
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
@@ -236,10 +235,7 @@ impl Method for HmcSampler {
         &self.settings
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, None, key, observer)
-    }
-    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+        fit_by_sampling(self, &self.settings, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

@@ -10,7 +10,6 @@ use super::{Fit, Method, MethodEntry};
 use crate::error::{Error, Result};
 use crate::kernel::adapt::{RunningMoments, Windows};
 use crate::kernel::{Info, Metropolis, State, Target};
-use crate::posterior::Posterior;
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Default, Setting, Settings};
@@ -139,10 +138,7 @@ impl Method for MetropolisSampler {
         &self.settings
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, None, key, observer)
-    }
-    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+        fit_by_sampling(self, &self.settings, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

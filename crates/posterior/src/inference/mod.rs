@@ -12,6 +12,7 @@ mod gradient_variance;
 mod hmc;
 mod importance;
 mod ivon;
+pub mod laplace;
 mod last_layer;
 mod linear;
 mod low_rank;
@@ -49,6 +50,7 @@ pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use hmc::HmcSampler;
 pub use importance::ImportanceSampling;
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
+pub use laplace::{Laplace, LaplaceApproximation, LaplaceOptions};
 pub use last_layer::LastLayer;
 pub use linear::LinearInference;
 pub use low_rank::LowRankInference;
@@ -109,14 +111,6 @@ pub trait Method: Send + Sync + Debug {
     /// Approximates the problem's posterior. The same key gives the same bits.
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit>;
 
-    /// The same, beginning at draws of a posterior that was fitted before.
-    fn fit_from(&self, _: &Problem, _start: &dyn Posterior, _: Key, _: &mut dyn Observer) -> Result<Fit> {
-        Err(Error::setting(
-            format!("the method '{}' does not start from a fitted model", self.name()),
-            "take one that samples: hmc, nuts, mclmc, metropolis, sgld, sghmc",
-        ))
-    }
-
     /// Itself, if it can sample any density and not only a network's.
     fn sampler(&self) -> Option<&dyn Sampler> {
         None
@@ -151,6 +145,7 @@ pub const METHODS: &[MethodEntry] = &[
     swag::ENTRY,
     linear::ENTRY,
     last_layer::ENTRY,
+    laplace::ENTRY,
     ivon::ENTRY,
     bbvi::ENTRY,
     mc_dropout::ENTRY,

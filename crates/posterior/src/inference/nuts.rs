@@ -12,7 +12,6 @@ use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::kernel::{Info, Target};
-use crate::posterior::Posterior;
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
@@ -100,10 +99,7 @@ impl Method for NutsSampler {
         &self.settings
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, None, key, observer)
-    }
-    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, Some(start), key, observer)
+        fit_by_sampling(self, &self.settings, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

@@ -26,7 +26,7 @@ use super::train::FitSummary;
 use super::{Fit, METHODS, find};
 use crate::error::{Error, Result};
 use crate::kernel::Target;
-use crate::posterior::{Chains, DrawsPosterior, Posterior};
+use crate::posterior::{Chains, DrawsPosterior};
 use crate::problem::{LogDensity, MixedDensity, Problem, RoughDensity};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings, Value};
@@ -134,13 +134,12 @@ pub(super) fn fit_by_sampling(
     sampler: &dyn Sampler,
     settings: &Settings,
     problem: &Problem,
-    start: Option<&dyn Posterior>,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
     let started = Instant::now();
     let plan = sampler.plan(settings, problem.dim(), observer)?;
-    let starts = Starts::new(settings, problem, start, plan.chains, key, observer)?;
+    let starts = Starts::new(settings, problem, plan.chains, key, observer)?;
     // With a chain for every thread, a chain's arithmetic keeps to its own.
     let alone = plan.chains >= rayon::current_num_threads();
     let rough = settings.iter().any(|(name, value)| name == "precision" && *value == Value::Text("f32".to_owned()));

@@ -9,7 +9,6 @@ use super::stochastic_chain::{
 use super::train::BATCH_SIZE;
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
-use crate::posterior::Posterior;
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
@@ -56,9 +55,6 @@ impl Method for SghmcSampler {
         &self.settings
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_stochastic(&self.settings, Some(self.settings.float("friction")), problem, None, key, observer)
-    }
-    fn fit_from(&self, problem: &Problem, start: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_stochastic(&self.settings, Some(self.settings.float("friction")), problem, Some(start), key, observer)
+        fit_stochastic(&self.settings, Some(self.settings.float("friction")), problem, key, observer)
     }
 }

@@ -6,7 +6,7 @@ use super::observer::{Flow, Observer, Progress};
 use super::point::PointTrainer;
 use super::train::StepPlan;
 use crate::data::Batches;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::kernel::Target;
 use crate::nn::Mode;
 use crate::posterior::{Draw, Posterior};
@@ -41,15 +41,14 @@ impl<'p> Starts<'p> {
     pub(super) fn new(
         settings: &Settings,
         problem: &'p Problem,
-        start: Option<&dyn Posterior>,
         chains: usize,
         key: Key,
         observer: &mut dyn Observer,
     ) -> Result<Self> {
         let key = key.purpose(Purpose::Init);
         let mut starts = Starts { problem, key, found: Vec::new() };
-        if let Some(start) = start {
-            starts.found = of_model(start, problem, chains, key)?;
+        if let Some(start) = problem.start() {
+            starts.found = of_model(start, chains, key);
             return Ok(starts);
         }
         for c in 0..chains {
@@ -82,19 +81,13 @@ impl<'p> Starts<'p> {
 }
 
 /// Draws of a model that was fitted before, spread over all of it.
-fn of_model(start: &dyn Posterior, problem: &Problem, chains: usize, key: Key) -> Result<Vec<Vec<f64>>> {
-    if start.dim() != problem.dim() {
-        return Err(Error::setting(
-            format!("the model to start from has {} parameters, this one has {}", start.dim(), problem.dim()),
-            "start from a model with the same network and likelihood",
-        ));
-    }
+fn of_model(start: &dyn Posterior, chains: usize, key: Key) -> Vec<Vec<f64>> {
     let mut draw = Draw { w: vec![0.0; start.dim()], mode: Mode::Plain };
     let mut at = |c: usize| {
         start.draw_of_into(c, chains, key.derive(c as u64), &mut draw);
         draw.w.iter().map(|w| f64::from(*w)).collect()
     };
-    Ok((0..chains).map(&mut at).collect())
+    (0..chains).map(&mut at).collect()
 }
 
 /// A short MAP fit.

@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::kernel::{Info, NoisyStep, Preconditioner, sghmc_step, sgld_step};
 use crate::nn::Mode;
 use crate::optim::Pull;
-use crate::posterior::Posterior;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
@@ -239,13 +238,12 @@ pub(super) fn fit_stochastic(
     settings: &Settings,
     friction: Option<f64>,
     problem: &Problem,
-    start: Option<&dyn Posterior>,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
     let started = Instant::now();
     let plan = ChainPlan::new(settings, problem.dim(), observer)?;
-    let starts = Starts::new(settings, problem, start, plan.chains, key, observer)?;
+    let starts = Starts::new(settings, problem, plan.chains, key, observer)?;
     let alone = plan.chains >= rayon::current_num_threads();
     let (rows, batch_size) = (problem.data().rows, settings.count("batch_size"));
     let course = match settings.text("schedule") {

@@ -1,18 +1,23 @@
 //! A fitted model: everything needed to predict, from one fit or from one file.
 
 mod file;
+mod import;
 mod recipe;
 
+pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
-use crate::predict::{MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
+use crate::predict::{
+    LinearisedPredictor, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale,
+};
 use crate::rng::Key;
+use crate::settings::Value;
 use std::sync::Arc;
 
 /// A network with its posterior and the transforms of its data.
@@ -45,31 +50,41 @@ impl Model {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
-        Model::fit_from(recipe, table, options, seed, None, observer)
-    }
-
-    /// The same, beginning at draws of a model that was fitted before, if there is one.
-    pub fn fit_from(
-        recipe: &Recipe,
-        table: &Table,
-        options: &EncodeOptions,
-        seed: u64,
-        start: Option<&Model>,
-        observer: &mut dyn Observer,
-    ) -> Result<Model> {
         let fitted = Encoder::fit(table, options)?;
         fitted.warnings.iter().for_each(|w| observer.warn(w));
-        let encoder = fitted.encoder;
+        Model::fit_encoded(recipe, fitted.encoder, table, None, seed, observer)
+    }
+
+    /// Fits another method from where a model is: the same network, likelihood and encoding of the table. `recipe` says the method, and the
+    /// prior; methods that take gradient steps begin at the model's centre, chains at its draws, and `laplace` takes the centre as it is.
+    pub fn fit_from(
+        start: &Model,
+        recipe: &Recipe,
+        table: &Table,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Model> {
+        Model::fit_encoded(recipe, start.encoder.clone(), table, Some(start.posterior.clone()), seed, observer)
+    }
+
+    fn fit_encoded(
+        recipe: &Recipe,
+        encoder: Encoder,
+        table: &Table,
+        start: Option<Arc<dyn Posterior>>,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Model> {
         let Encoded { data, .. } = encoder.encode(table, true)?;
         let rows = data.rows;
         let resolved = recipe.resolve(&encoder)?;
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
         let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
-        let problem = resolved.problem(data)?;
-        let fit = match start {
-            Some(start) => method.fit_from(&problem, &*start.posterior, Key::new(seed), observer)?,
-            None => method.fit(&problem, Key::new(seed), observer)?,
-        };
+        let mut problem = resolved.problem(data)?;
+        if let Some(start) = start {
+            problem = problem.with_start(start)?;
+        }
+        let fit = method.fit(&problem, Key::new(seed), observer)?;
         Ok(Model {
             recipe,
             encoder,
@@ -101,9 +116,33 @@ impl Model {
         MomentsPredictor::new(&*self.network, self.likelihood.clone(), &*self.posterior, components, scale)
     }
 
-    /// The predictive distribution at encoded rows.
+    /// A predictor by the linearised network, with S components; an error where the posterior is not a Gaussian over blocks, as that of
+    /// `laplace` is.
+    pub fn linearised_predictor(&self, components: usize, link: Link) -> Result<LinearisedPredictor> {
+        let Some(q) = self.posterior.as_blocks() else {
+            let what = format!("a posterior of kind '{}' cannot be linearised", self.posterior.kind());
+            return Err(Error::setting(what, "predict from draws of the weights, or fit with laplace"));
+        };
+        let scale = Model::target_scale(&self.encoder);
+        LinearisedPredictor::new(self.network.clone(), self.likelihood.clone(), q, components, link, scale)
+    }
+
+    /// How the recipe wants to predict: linearised where the method's setting `predictive` says so, else by draws.
+    pub fn link(&self) -> Option<Link> {
+        self.posterior.as_blocks()?;
+        match self.recipe.method.settings.get("predictive") {
+            Some(Value::Text(word)) if word == "linearised" => Some(Link::Average),
+            Some(Value::Text(word)) if word == "probit" => Some(Link::Probit),
+            _ => None,
+        }
+    }
+
+    /// The predictive distribution at encoded rows, in the way the recipe wants it.
     pub fn predict(&self, rows: &Encoded, draws: usize) -> Predictive {
-        self.predictor(draws).predict(&rows.data.x)
+        match self.link().and_then(|link| self.linearised_predictor(draws, link).ok()) {
+            Some(linearised) => linearised.predict(&rows.data.x),
+            None => self.predictor(draws).predict(&rows.data.x),
+        }
     }
 
     /// From standardised targets back to the user's units.

@@ -1,5 +1,6 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
+mod block_gaussian;
 mod draws;
 mod dropout;
 mod full_covariance;
@@ -12,6 +13,7 @@ mod prior;
 mod sparse;
 mod weighted;
 
+pub use block_gaussian::{BlockGaussian, GaussianBlock};
 pub use draws::{Chain, Chains, DrawsPosterior};
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
@@ -82,6 +84,15 @@ pub trait Posterior: Send + Sync + Debug {
         false
     }
 
+    /// One vector of parameters that stands for it: its point or its mean, where it has one.
+    fn centre(&self) -> Option<Vec<f32>> {
+        if self.is_point() {
+            return Some(self.draw(Key::new(0)).w);
+        }
+        let mean = self.as_prior().map(|(mean, _)| mean);
+        mean.or(self.as_blocks().map(|q| q.mean())).map(<[f32]>::to_vec)
+    }
+
     /// log q(w), where q has a density.
     fn log_density(&self, w: &[f32]) -> Option<f64>;
 
@@ -93,6 +104,11 @@ pub trait Posterior: Send + Sync + Debug {
 
     /// Mean and standard deviation of every parameter where q is a diagonal Gaussian: the prior of what comes next.
     fn as_prior(&self) -> Option<(&[f32], &[f32])> {
+        None
+    }
+
+    /// The posterior itself where it is a Gaussian over blocks: what is linearised.
+    fn as_blocks(&self) -> Option<&BlockGaussian> {
         None
     }
 
@@ -136,6 +152,7 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("full-covariance", FullCovariancePosterior::restore),
     ("draws", DrawsPosterior::restore),
     ("weighted", WeightedPosterior::restore),
+    ("block-gaussian", BlockGaussian::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.
