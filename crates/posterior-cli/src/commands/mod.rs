@@ -1,13 +1,18 @@
 //! One file per command.
 
+mod attack;
+mod calibrate;
+mod compare;
 mod compress;
 mod demo;
 mod demo_kl;
 mod evaluate;
+mod evaluate_report;
 mod fit;
 mod gradients;
 mod inspect;
 mod methods;
+mod ood;
 mod predict;
 mod prior;
 mod recipe;
@@ -25,6 +30,10 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Fit(args) => fit::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Evaluate(args) => evaluate::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
+        Command::Ood(args) => ood::run(args),
+        Command::Attack(args) => attack::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Methods(args) => methods::run(args),

@@ -5,6 +5,7 @@ mod recipe;
 
 pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 
+use crate::apply::calibrate::Calibration;
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
 use crate::error::Result;
 use crate::inference::{FitSummary, Observer};
@@ -26,6 +27,8 @@ pub struct Model {
     pub seed: u64,
     /// Rows it was fitted to.
     pub rows: usize,
+    /// What was learnt from held-back rows after the fit.
+    pub calibration: Option<Calibration>,
     /// How the fit went.
     pub summary: FitSummary,
     /// f_w.
@@ -60,6 +63,7 @@ impl Model {
             encoder,
             seed,
             rows,
+            calibration: None,
             summary: fit.summary,
             network,
             likelihood,
@@ -86,9 +90,17 @@ impl Model {
         MomentsPredictor::new(&*self.network, self.likelihood.clone(), &*self.posterior, components, scale)
     }
 
-    /// The predictive distribution at encoded rows.
+    /// The predictive distribution at encoded rows, calibrated where the model is.
     pub fn predict(&self, rows: &Encoded, draws: usize) -> Predictive {
-        self.predictor(draws).predict(&rows.data.x)
+        self.calibrated(self.predictor(draws).predict(&rows.data.x))
+    }
+
+    /// A predictor's answer at the model's temperature, where it has one.
+    pub fn calibrated(&self, predictive: Predictive) -> Predictive {
+        match self.calibration.as_ref().and_then(|c| c.temperature) {
+            Some(temperature) => predictive.tempered(temperature),
+            None => predictive,
+        }
     }
 
     /// From standardised targets back to the user's units.

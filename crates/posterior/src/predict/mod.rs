@@ -1,11 +1,14 @@
 //! From a posterior to a predictive distribution: p(y | x, D) ≈ (1/S) Σₛ p(y | f_{wₛ}(x)), wₛ ~ q.
 
+mod crps;
+mod distance;
 mod moments;
 mod predictive;
 mod predictor;
 mod quantile;
 mod uncertainty;
 
+pub use distance::Distance;
 pub use moments::MomentsPredictor;
 pub use predictive::{Predictive, TargetScale};
 pub use predictor::{NetworkPredictor, Predictor};
