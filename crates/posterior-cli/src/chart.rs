@@ -39,7 +39,7 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,san
 .pc .line.draw{stroke-width:1.4;stroke-opacity:.5}\
 .pc .band{fill:currentColor;fill-opacity:.42;fill-opacity:var(--pc-inner)}.pc .head .draw{stroke-opacity:1}\
 .pc .band.total{fill-opacity:.17;fill-opacity:var(--pc-outer)}.pc .plot .many{fill-opacity:.75;stroke-width:.6}\
-.pc .bar{fill:currentColor;fill-opacity:.55;stroke:currentColor;stroke-width:1}.pc .hit .spot{fill:transparent;pointer-events:all}\
+.pc .bar{fill:currentColor;fill-opacity:.55;stroke:currentColor;stroke-width:.7}.pc .hit .spot{fill:transparent;pointer-events:all}\
 .pc .hit:hover .spot{fill:#5b6773;fill:var(--pc-soft);fill-opacity:.18}.pc .say{visibility:hidden;pointer-events:none;text-anchor:end;\
 paint-order:stroke;stroke:#fff;stroke:var(--pc-bg);stroke-width:7px;stroke-linejoin:round}.pc text.say{fill:#1f2933;fill:var(--pc-ink)}\
 .pc .hit:hover .say{visibility:visible}.pc .span{fill:none;stroke:#0072b2;stroke:var(--pc-band);stroke-width:2.2;stroke-opacity:.75}\
@@ -75,7 +75,9 @@ impl Chart {
     pub fn svg(&self) -> String {
         let runs: Vec<_> = self.series.iter().map(Series::runs).collect();
         let cells = || runs.iter().flatten().flatten();
-        let margin = if self.series.iter().all(|s| matches!(s, Series::Points { .. })) { 0.03 } else { 0.0 };
+        let spans = self.series.iter().any(|s| matches!(s, Series::Spans { .. }));
+        let points = self.series.iter().all(|s| matches!(s, Series::Points { .. }));
+        let margin = if spans || points { 0.03 } else { 0.0 };
         let mut x = Axis::new(cells().map(|c| c[0]), self.x_range, margin);
         let mut y = Axis::new(cells().flat_map(|c| [c[1], c[2]]), self.y_range, 0.05);
         let (y_ticks, y_room) = match &self.rows[..] {

@@ -4,7 +4,7 @@ use super::{by_draws, check_memory, read};
 use crate::cli::Calibrate;
 use crate::output::{check_writable, facts, grouped, json, number, print};
 use crate::progress::notes;
-use posterior::apply::calibrate::Calibration;
+use posterior::apply::calibrate::{Calibration, HOTTEST};
 use posterior::artifact;
 use posterior::likelihood::Outcome;
 use posterior::predict::Predictor;
@@ -36,6 +36,11 @@ pub fn run(args: &Calibrate) -> anyhow::Result<()> {
         };
         (of(&predictive), of(&predictive.clone().tempered(t)))
     });
+    if let Some(t) = temperature.filter(|t| *t <= 1.0001 / HOTTEST || *t >= 0.9999 * HOTTEST) {
+        let what =
+            format!("the temperature {} is at its limit: these rows are too few or too easy to tell it", number(t));
+        notes(&args.common, &[what]);
+    }
     let highest = calibration.highest_level();
     model.calibration = Some(calibration);
     artifact::save(&model, out)?;

@@ -299,6 +299,7 @@ fn decomposition(scored: &Scored<'_>) -> Option<String> {
 
 fn risk_chart(scored: &Scored<'_>) -> Option<String> {
     let curve = risk_coverage_curve(scored, POINTS)?;
+    let most = curve.iter().map(|c| c.1).fold(0.0, f64::max);
     let (what, as_text): (&str, fn(f64) -> String) = match scored.real {
         Some(_) => ("mean absolute error", number),
         None => ("part of them wrong", |v| format!("{:.1} %", 100.0 * v)),
@@ -310,6 +311,7 @@ fn risk_chart(scored: &Scored<'_>) -> Option<String> {
         y_label: what.into(),
         series: told("", &curve, Tone::Mean, tip).into(),
         x_range: Some((0.0, 1.0)),
+        y_range: Some((0.0, if most > 0.0 { 1.05 * most } else { 1.0 })),
         ..Chart::default()
     };
     Some(chart.svg())
@@ -327,7 +329,7 @@ fn training(model: &Model) -> Option<String> {
     // The first epochs are far below the rest; the axis is for the rest.
     let mut values: Vec<f64> = objective.iter().chain(&likelihood).map(|p| p.1).collect();
     values.sort_by(f64::total_cmp);
-    let (low, high) = (*values.get(values.len() / 20)?, *values.last()?);
+    let (low, high) = (*values.get(values.len() / 50)?, *values.last()?);
     let mut series: Vec<Series> = Vec::new();
     series.extend(told("objective", &objective, Tone::Mean, |x, y| format!("epoch {x:.0}: objective {}", number(y))));
     series.extend(told("log-likelihood", &likelihood, Tone::Draw, |x, y| {

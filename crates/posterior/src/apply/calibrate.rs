@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 /// At most so many order statistics are kept; between two of them the larger is taken, which covers more.
 const KEPT: usize = 1000;
-/// Temperatures that are tried lie between 1/this and this.
-const HOTTEST: f64 = 50.0;
+/// Temperatures lie between 1/this and this: where every held-back row is right there would be no lower limit.
+pub const HOTTEST: f64 = 20.0;
 
 /// What a model learnt from rows that its fit had not seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,5 +127,5 @@ fn temperature(predictive: &Predictive, y: &[f64]) -> f64 {
             at_b = score(b);
         }
     }
-    (0.5 * (low + high)).exp()
+    (0.5 * (low + high)).exp().clamp(1.0 / HOTTEST, HOTTEST)
 }

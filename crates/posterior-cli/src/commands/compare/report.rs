@@ -94,7 +94,6 @@ fn spans(title: &str, values: &[(&Row, Estimate)]) -> String {
     };
     Chart {
         title: title.into(),
-        x_label: title.into(),
         series: vec![Series::Spans {
             label: String::new(),
             at: (0..values.len()).map(|i| i as f64).collect(),

@@ -107,7 +107,7 @@ impl Summary {
             .copied()
             .filter(|n| reference && self.rows.iter().any(|r| r.fidelity.contains_key(n)))
             .collect();
-        let mut head: Vec<String> = ["method", BY, "± paired, to the best"].map(str::to_owned).into();
+        let mut head: Vec<String> = ["method", BY, "to the best, paired"].map(str::to_owned).into();
         head.extend(shown.iter().map(|m| m.name.to_owned()));
         head.extend(fidelity.iter().map(|n| format!("{} to reference", n.replace('_', " "))));
         head.extend(["rank", "time", "memory", "splits"].map(str::to_owned));
