@@ -346,7 +346,7 @@ impl Published {
     fn figures(&self, model: &Model, test: &Encoded) -> Figures {
         let predictive = model.predict(test, self.draws);
         let scored = Scored::new(&predictive, &test.data.y, model.likelihood.outcome());
-        let score = |name: &str| METRICS.iter().find(|m| m.name == name).and_then(|m| (m.score)(&scored));
+        let score = |name: &str| METRICS.iter().find(|m| m.name == name).and_then(|m| m.score(&scored));
         let mut figures = Figures {
             error_percent: 100.0 * (1.0 - score("accuracy").unwrap_or(f64::NAN)),
             nll: -score("log_likelihood").unwrap_or(f64::NAN),

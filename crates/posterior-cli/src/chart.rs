@@ -2,9 +2,13 @@
 
 mod axis;
 pub mod contour;
+mod hits;
+mod series;
 
 use super::page::escape;
-use axis::{Axis, drawable, rounded, text_width};
+use axis::{Axis, rounded, text_width};
+use hits::Hits;
+pub use series::{Series, Tone};
 
 /// Right and bottom edge of the plot area in a picture of 720 by 420.
 const RIGHT: f64 = 690.0;
@@ -35,106 +39,15 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,san
 .pc .line.draw{stroke-width:1.4;stroke-opacity:.5}\
 .pc .band{fill:currentColor;fill-opacity:.42;fill-opacity:var(--pc-inner)}.pc .head .draw{stroke-opacity:1}\
 .pc .band.total{fill-opacity:.17;fill-opacity:var(--pc-outer)}.pc .plot .many{fill-opacity:.75;stroke-width:.6}\
+.pc .bar{fill:currentColor;fill-opacity:.55;stroke:currentColor;stroke-width:.7}.pc .hit .spot{fill:transparent;pointer-events:all}\
+.pc .hit:hover .spot{fill:#5b6773;fill:var(--pc-soft);fill-opacity:.18}.pc .say{visibility:hidden;pointer-events:none;text-anchor:end;\
+paint-order:stroke;stroke:#fff;stroke:var(--pc-bg);stroke-width:7px;stroke-linejoin:round}.pc text.say{fill:#1f2933;fill:var(--pc-ink)}\
+.pc .hit:hover .say{visibility:visible}.pc .span{fill:none;stroke:#0072b2;stroke:var(--pc-band);stroke-width:2.2;stroke-opacity:.75}\
+.pc .plot .span.many{stroke-width:1;stroke-opacity:.4}\
 .pc .dot{fill:#1f2933;fill:var(--pc-ink);stroke:#fff;stroke:var(--pc-bg);stroke-width:1.4}\
 @container (max-width:480px){.pc{overflow:visible;margin-top:var(--pc-room)}.pc .wide{display:none}\
 .pc .slim{display:inline}.pc text{font-size:22.4px}.pc .plot .line{stroke-width:3.6}.pc .plot .draw{stroke-width:2}\
 .pc .plot .dot{r:5.4px;stroke-width:2}.pc .plot .many{r:3.4px;stroke-width:1}}";
-
-/// What a line or a band stands for; it decides colour, weight and drawing order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// The predictive mean.
-    Mean,
-    /// Uncertainty about the function.
-    Epistemic,
-    /// Uncertainty about the next observation; lighter than [`Tone::Epistemic`] and drawn beneath it.
-    Total,
-    /// The function that made the data, dashed.
-    Truth,
-    /// One function of many: thin, half transparent, named once in the legend.
-    Draw,
-    /// A density; areas of it lie over each other and grow darker.
-    Density,
-    /// What was fitted by the forward divergence.
-    Forward,
-    /// What was fitted by the reverse divergence, dashed.
-    Reverse,
-}
-
-/// One layer of a chart. An empty label keeps it out of the legend; surplus entries of the longer vector are ignored.
-#[derive(Clone, Debug)]
-pub enum Series {
-    /// The area between two curves.
-    Band {
-        /// Name in the legend.
-        label: String,
-        /// Positions, in drawing order.
-        x: Vec<f64>,
-        /// Lower edge at each position.
-        lower: Vec<f64>,
-        /// Upper edge at each position.
-        upper: Vec<f64>,
-        /// What the band stands for.
-        tone: Tone,
-    },
-    /// A curve.
-    Line {
-        /// Name in the legend.
-        label: String,
-        /// Positions, in drawing order.
-        x: Vec<f64>,
-        /// Value at each position.
-        y: Vec<f64>,
-        /// What the curve stands for.
-        tone: Tone,
-    },
-    /// Closed outlines, filled; one within another is a hole.
-    Area {
-        /// Name in the legend.
-        label: String,
-        /// Outlines of points (x, y).
-        outlines: Vec<Vec<[f64; 2]>>,
-        /// What the area stands for.
-        tone: Tone,
-    },
-    /// Separate observations, each with a tooltip.
-    Points {
-        /// Name in the legend.
-        label: String,
-        /// Positions.
-        x: Vec<f64>,
-        /// Values.
-        y: Vec<f64>,
-    },
-}
-
-impl Series {
-    /// Label, class names and place in the drawing order, lowest first.
-    fn look(&self) -> (&str, String, u8) {
-        let class = |kind, tone: &Tone| format!("{kind} {tone:?}").to_lowercase();
-        match self {
-            Series::Band { label, tone, .. } => (label, class("band", tone), (*tone != Tone::Total).into()),
-            Series::Area { label, tone, .. } => (label, class("area", tone), 0),
-            Series::Line { label, tone: Tone::Draw, .. } => (label, class("line", &Tone::Draw), 2),
-            Series::Line { label, tone, .. } => (label, class("line", tone), 3 + u8::from(*tone == Tone::Mean)),
-            Series::Points { label, x, .. } => (label, if x.len() > 400 { "dot many" } else { "dot" }.into(), 5),
-        }
-    }
-
-    /// The drawable coordinates as `[x, low, high]`, split where one of them is missing or not finite.
-    fn runs(&self) -> Vec<Vec<[f64; 3]>> {
-        let (x, low, high) = match self {
-            Series::Band { x, lower, upper, .. } => (x, lower, upper),
-            Series::Line { x, y, .. } | Series::Points { x, y, .. } => (x, y, y),
-            Series::Area { outlines, .. } => {
-                let whole = outlines.iter().filter(|o| !o.is_empty() && o.iter().flatten().all(drawable));
-                return whole.map(|o| o.iter().map(|p| [p[0], p[1], p[1]]).collect()).collect();
-            }
-        };
-        let all: Vec<[f64; 3]> = x.iter().zip(low).zip(high).map(|((&x, &l), &h)| [x, l, h]).collect();
-        all.split(|p| !p.iter().all(drawable)).filter(|run| !run.is_empty()).map(<[_]>::to_vec).collect()
-    }
-}
 
 /// A chart with two linear axes.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +66,8 @@ pub struct Chart {
     pub y_range: Option<(f64, f64)>,
     /// Whether a unit is as long on one axis as on the other; the picture's height follows.
     pub same_units: bool,
+    /// Names on the vertical axis instead of numbers, the first at 0 and at the top.
+    pub rows: Vec<String>,
 }
 
 impl Chart {
@@ -160,18 +75,34 @@ impl Chart {
     pub fn svg(&self) -> String {
         let runs: Vec<_> = self.series.iter().map(Series::runs).collect();
         let cells = || runs.iter().flatten().flatten();
-        let margin = if self.series.iter().all(|s| matches!(s, Series::Points { .. })) { 0.03 } else { 0.0 };
+        let spans = self.series.iter().any(|s| matches!(s, Series::Spans { .. }));
+        let points = self.series.iter().all(|s| matches!(s, Series::Points { .. }));
+        let margin = if spans || points { 0.03 } else { 0.0 };
         let mut x = Axis::new(cells().map(|c| c[0]), self.x_range, margin);
         let mut y = Axis::new(cells().flat_map(|c| [c[1], c[2]]), self.y_range, 0.05);
-        let (y_ticks, y_room) = y.ticks(5);
+        let (y_ticks, y_room) = match &self.rows[..] {
+            [] => y.ticks(5),
+            rows => {
+                (y.lo, y.hi) = (-0.6, rows.len() as f64 - 0.4);
+                let widest = rows.iter().map(|r| text_width(r)).fold(0.0, f64::max);
+                (
+                    rows.iter().enumerate().map(|(i, r)| (i as f64, escape(r))).collect(),
+                    (widest * FONT * SLIM).min(300.0),
+                )
+            }
+        };
         let left = y_room + if self.y_label.is_empty() { 18.0 } else { 40.0 };
         let (wide, slim) = (self.header(RIGHT - left, 1.0), self.header(RIGHT - left, SLIM));
         let top = (wide.1 + 22.0).min(BOTTOM - 120.0);
         let bottom = match self.same_units {
             true => top + ((RIGHT - left) * (y.hi - y.lo) / (x.hi - x.lo)).clamp(120.0, 1200.0),
+            false if !self.rows.is_empty() => top + (38.0 * self.rows.len() as f64).max(120.0),
             false => BOTTOM,
         };
         (x.from, x.to, y.from, y.to) = (left, RIGHT, bottom, top);
+        if !self.rows.is_empty() {
+            (y.from, y.to) = (top, bottom); // names read downwards
+        }
         // Fewer steps until the labels fit.
         let fits = |t: &(Vec<(f64, String)>, f64)| t.0.len() as f64 * (t.1 + 14.0) < RIGHT - left;
         let x_ticks = (3..=6).rev().map(|n| x.ticks(n)).find(fits).unwrap_or_else(|| x.ticks(2));
@@ -196,12 +127,23 @@ impl Chart {
         out += &format!("<text class='tx' x='{across:.1}' y='{bottom:.1}' dy='2.85em'>{x_label}</text>");
         out += &format!("<text class='tx' transform='translate(4 {middle:.1}) rotate(-90)' dy='.8em'>{y_label}</text>");
 
-        let mut layers: Vec<_> = self.series.iter().map(Series::look).zip(&runs).collect();
-        layers.sort_by_key(|(look, _)| look.2);
-        let (mut shapes, mut dots) = (String::new(), String::new());
-        for ((_, class, _), runs) in layers {
+        let mut layers: Vec<_> = self.series.iter().map(|s| (s.look(), s)).zip(&runs).collect();
+        layers.sort_by_key(|((look, _), _)| look.2);
+        let (mut shapes, mut dots, mut hits) = (String::new(), String::new(), Hits::default());
+        for (((_, class, _), series), runs) in layers {
+            hits.add(series, runs, &x, &y, (top, bottom));
+            if matches!(series, Series::Tips { .. }) {
+                continue;
+            }
+            if matches!(series, Series::Spans { .. }) {
+                for middle in runs.iter().filter_map(|run| run.get(1)) {
+                    let (cx, cy, r) = (x.at(middle[0]), y.at(middle[1]), if class == "span" { 3.8 } else { 2.2 });
+                    dots += &format!("<circle class='dot' cx='{cx:.1}' cy='{cy:.1}' r='{r}'/>");
+                }
+            }
             // Points outside the limits are left out, those on the edge are drawn whole.
-            let (dot, band) = (class.starts_with("dot"), class.starts_with("band"));
+            let dot = class.starts_with("dot");
+            let band = class.starts_with("band") || class.starts_with("bar");
             let closed = band || class.starts_with("area");
             let inside = |c: &&[f64; 3]| dot && (y.lo..=y.hi).contains(&c[1]);
             for &[px, py, _] in runs.iter().flatten().filter(inside) {
@@ -223,7 +165,10 @@ impl Chart {
         let clip = format!("pc-{left:.1}-{top:.1}-{bottom:.1}");
         out +=
             &format!("<clipPath id='{clip}'><path d='M{left:.1} {top:.1}H{RIGHT}V{bottom:.1}H{left:.1}Z'/></clipPath>");
-        out += &format!("<g class='plot'><g clip-path='url(#{clip})'>{shapes}</g>{dots}</g>");
+        out += &format!(
+            "<g class='plot'><g clip-path='url(#{clip})'>{shapes}</g>{dots}</g>{}",
+            hits.svg((RIGHT - 4.0, top))
+        );
         let names: Vec<&str> = self.legend().iter().map(|s| s.look().0).collect();
         let spoken = format!("{}. {} against {}. {}", self.title, self.y_label, self.x_label, names.join(", "));
         let height = bottom + 58.0;
@@ -273,7 +218,9 @@ impl Chart {
                 Series::Band { .. } | Series::Area { .. } => {
                     format!("<rect class='{class}' y='-6' width='22' height='12' rx='2'/>")
                 }
-                Series::Line { .. } => format!("<path class='{class}' d='M1 0h20'/>"),
+                Series::Bars { .. } => format!("<rect class='{class}' y='-6' width='22' height='12'/>"),
+                Series::Line { .. } | Series::Spans { .. } => format!("<path class='{class}' d='M1 0h20'/>"),
+                Series::Tips { .. } => String::new(),
                 Series::Points { .. } => "<circle class='dot' cx='5' r='4'/>".into(),
             };
             let text = format!("<text x='{key}' dy='.35em'>{}</text>", escape(label));

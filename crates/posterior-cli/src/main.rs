@@ -3,12 +3,16 @@
 mod chart;
 mod cli;
 mod commands;
+mod memory;
 mod output;
 mod page;
 mod progress;
 
 use clap::Parser;
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

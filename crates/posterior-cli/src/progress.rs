@@ -99,6 +99,37 @@ fn of_chains(chains: &[Option<ChainProgress>]) -> String {
     parts.join(" | ")
 }
 
+/// Shows how many of several pieces of work are done.
+pub struct Count {
+    bar: ProgressBar,
+}
+
+impl Count {
+    pub fn new(common: &Common, what: &str, total: usize) -> Count {
+        let bar = ProgressBar::new(total as u64);
+        if common.quiet {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len}  {msg}  {elapsed}") {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar.set_prefix(what.to_owned());
+        Count { bar }
+    }
+
+    pub fn begin(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    pub fn end(&self) {
+        self.bar.inc(1);
+    }
+
+    pub fn done(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Prints notes unless quiet.
 pub fn notes(common: &Common, warnings: &[String]) {
     if !common.quiet {

@@ -2,7 +2,7 @@
 
 use posterior::ErrorKind;
 use posterior::data::{Dataset, Values};
-use posterior::inference::{METHODS, Silent, find};
+use posterior::inference::{METHODS, Silent};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};

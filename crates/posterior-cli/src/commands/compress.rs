@@ -144,7 +144,7 @@ fn difference(a: &[f64], b: &[f64]) -> Difference {
 fn scores(model: &Model, rows: &Encoded, before: &Predictive, after: &Predictive) -> Vec<(&'static str, f64, f64)> {
     let y = model.encoder.decode_target(&rows.data.y);
     let [before, after] = [before, after].map(|p| Scored::new(p, &y, model.likelihood.outcome()));
-    METRICS.iter().filter_map(|m| Some((m.name, (m.score)(&before)?, (m.score)(&after)?))).collect()
+    METRICS.iter().filter(|m| m.short).filter_map(|m| Some((m.name, m.score(&before)?, m.score(&after)?))).collect()
 }
 
 fn warnings(pruned: &Pruned) -> Vec<String> {

@@ -83,7 +83,7 @@ fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Ta
         mean: real.mean.clone(),
         epistemic: std.iter().map(|s| s.1).collect(),
         total: std.iter().map(|s| s.0).collect(),
-        scores: METRICS.iter().filter_map(|m| (m.score)(&scored).map(|v| (m.name, v))).collect(),
+        scores: METRICS.iter().filter(|m| m.short).filter_map(|m| m.score(&scored).map(|v| (m.name, v))).collect(),
     })
 }
 

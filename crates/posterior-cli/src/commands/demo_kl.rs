@@ -213,6 +213,7 @@ fn chart(scene: &Scene, p: &Normalised<LogDensity>, fits: &[Fitted]) -> Chart {
         y_range: Some(scene.window[1]),
         same_units: true,
         series,
+        ..Chart::default()
     }
 }
 

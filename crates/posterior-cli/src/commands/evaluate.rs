@@ -1,30 +1,84 @@
-//! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known.
+//! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known, with standard errors.
 
-use super::{check_memory, predictor, read};
+use super::{check_memory, evaluate_report, predictor, read};
 use crate::cli::Evaluate;
-use crate::output::{grouped, json, number, print, table};
+use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
 use posterior::artifact;
-use posterior::score::{METRICS, Scored};
+use posterior::rng::Key;
+use posterior::score::{Rated, Scored, pit_histogram, rate, reliability, risk_coverage_curve};
 use serde_json::{Map, Value, json};
 
+/// Parts of the histogram of probability integral transforms.
+const PIT_BINS: usize = 20;
+/// Points of the risk–coverage curve.
+const CURVE: usize = 100;
+
 pub fn run(args: &Evaluate) -> anyhow::Result<()> {
+    args.report.as_deref().map_or(Ok(()), check_writable)?;
     let model = artifact::load(&args.model)?;
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
     check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
     let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
-    let predictive = predictor.predict(&encoded.data.x);
+    let predictive = model.calibrated(predictor.predict(&encoded.data.x));
     let y = model.encoder.decode_target(&encoded.data.y);
     let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
-    let scores: Vec<_> = METRICS.iter().filter_map(|m| (m.score)(&scored).map(|v| (m, v))).collect();
-    if args.common.json {
-        let mut object = Map::from_iter([("n".to_owned(), json!(y.len()))]);
-        object.extend(scores.iter().map(|(m, v)| (m.name.to_owned(), json!(v))));
-        return json(&Value::Object(object));
+    let rated = rate(&scored, Key::new(args.common.seed.unwrap_or(model.seed)));
+    notes(&args.common, &undefined(&rated));
+    if let Some(path) = &args.report {
+        let page = evaluate_report::page(args, &model, &data.select(&encoded.kept_rows), &scored, &rated);
+        artifact::write_file(path, page.html().as_bytes())?;
     }
-    let rows: Vec<Vec<String>> =
-        scores.iter().map(|(m, v)| vec![m.name.to_owned(), number(*v), m.summary.to_owned()]).collect();
-    print(&format!("{} rows\n{}", grouped(y.len()), table(&["score", "value", "what it is"], &rows)))
+    if args.common.json {
+        return json(&as_json(&scored, &rated));
+    }
+    let rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
+    let head = ["score", "value", "± std error", "what it is"];
+    print(&format!("{} rows\n{}", grouped(y.len()), table(&head, &rows)))?;
+    args.report.as_ref().map_or(Ok(()), |path| print(&format!("page in {}\n", path.display())))
+}
+
+/// A line for every score that has no value.
+fn undefined(rated: &[Rated]) -> Vec<String> {
+    let why = |r: &Rated| Some(format!("{} is not defined here: {}", r.metric.name, r.value.as_ref().err()?));
+    rated.iter().filter_map(why).collect()
+}
+
+/// The row of a score in a table.
+pub(super) fn cells(r: &Rated) -> Vec<String> {
+    let error = r.standard_error.map_or(String::new(), number);
+    vec![
+        r.metric.name.to_owned(),
+        r.value.as_ref().map_or(String::new(), |v| number(*v)),
+        error,
+        r.metric.summary.to_owned(),
+    ]
+}
+
+fn as_json(scored: &Scored<'_>, rated: &[Rated]) -> Value {
+    let mut object = Map::from_iter([("n".to_owned(), json!(scored.y.len()))]);
+    object.extend(rated.iter().map(|r| (r.metric.name.to_owned(), json!(r.value.as_ref().ok()))));
+    let errors: Map<String, Value> =
+        rated.iter().map(|r| (r.metric.name.to_owned(), json!(r.standard_error))).collect();
+    object.insert("standard_errors".to_owned(), Value::Object(errors));
+    let why: Map<String, Value> =
+        rated.iter().filter_map(|r| Some((r.metric.name.to_owned(), json!(r.value.as_ref().err()?)))).collect();
+    if !why.is_empty() {
+        object.insert("undefined".to_owned(), Value::Object(why));
+    }
+    if let Some(pit) = pit_histogram(scored, PIT_BINS) {
+        object.insert("pit".to_owned(), json!(pit));
+    }
+    if let Some(bins) = reliability(scored) {
+        let bin =
+            |b: &posterior::score::Bin| json!({ "rows": b.rows, "confidence": b.confidence, "accuracy": b.accuracy });
+        object.insert("reliability".to_owned(), bins.iter().map(bin).collect());
+    }
+    if let Some(curve) = risk_coverage_curve(scored, CURVE) {
+        let point = |(coverage, risk): &(f64, f64)| json!({ "coverage": coverage, "risk": risk });
+        object.insert("risk_coverage".to_owned(), curve.iter().map(point).collect());
+    }
+    Value::Object(object)
 }

@@ -1,5 +1,8 @@
 //! One file per command.
 
+mod attack;
+mod calibrate;
+mod compare;
 mod compress;
 mod demo;
 mod demo_hmc;
@@ -7,11 +10,13 @@ mod demo_kl;
 mod diagnose;
 mod draws;
 mod evaluate;
+mod evaluate_report;
 mod fit;
 mod gradients;
 mod import;
 mod inspect;
 mod methods;
+mod ood;
 mod predict;
 mod prior;
 mod recipe;
@@ -45,6 +50,10 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Import(args) => import::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Evaluate(args) => evaluate::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
+        Command::Ood(args) => ood::run(args),
+        Command::Attack(args) => attack::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Select(args) => select::run(args),

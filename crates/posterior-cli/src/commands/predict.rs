@@ -4,6 +4,7 @@ use super::{predictor, read};
 use crate::cli::Predict;
 use crate::output::{check_writable, print};
 use crate::progress::notes;
+use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
 use posterior::model::Model;
@@ -34,6 +35,8 @@ impl Columns {
 enum Cell {
     Number(f64),
     Text(String),
+    /// Class names, in JSON an array.
+    Names(Vec<String>),
     /// A row that the model leaves out for a missing value.
     Empty,
 }
@@ -45,6 +48,14 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     let encoded = model.encoder.encode(&table, false)?;
     notes(&args.common, &encoded.warnings);
     let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
+    if let Some(c) = model.calibration.as_ref().filter(|c| c.threshold(args.interval).is_none()) {
+        let most = (c.highest_level() * 1e4).floor() / 1e4;
+        let what = format!(
+            "{} held-back rows guarantee levels up to {most}, not {}: conformal columns are left empty",
+            c.rows, args.interval
+        );
+        notes(&args.common, &[what]);
+    }
     let mut columns = predict(&model, &*predictor, args.draws, &encoded, args.interval);
     if encoded.kept_rows.len() < table.rows() {
         notes(
@@ -67,40 +78,63 @@ fn predict(model: &Model, predictor: &dyn Predictor, draws: u32, encoded: &Encod
     let all: Vec<usize> = (0..encoded.data.rows).collect();
     for rows in all.chunks(block) {
         let x = encoded.data.x.rows(rows, encoded.data.shape.len());
-        predict_block(model, &predictor.predict(&x), interval, &mut columns.rows);
+        predict_block(model, predictor.predict(&x), interval, &mut columns.rows);
     }
     columns
 }
 
 fn names(model: &Model) -> Vec<String> {
     let fixed = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let calibrated = model.calibration.is_some();
     match model.encoder.target_kind() {
         TargetKind::Class { names, .. } => {
             let mut out = fixed(&["predicted"]);
             out.extend(names.iter().map(|n| format!("p_{n}")));
             out.extend(fixed(&["entropy", "entropy_aleatoric", "mutual_information"]));
+            out.extend(fixed(if calibrated { &["conformal_set"] } else { &[] }));
             out
         }
-        _ => fixed(&["mean", "std", "std_epistemic", "std_aleatoric", "lower", "upper"]),
+        _ => {
+            let mut out = fixed(&["mean", "std", "std_epistemic", "std_aleatoric", "lower", "upper"]);
+            out.extend(fixed(if calibrated { &["conformal_lower", "conformal_upper"] } else { &[] }));
+            out
+        }
     }
 }
 
-fn predict_block(model: &Model, predictive: &Predictive, interval: f64, out: &mut Vec<Vec<Cell>>) {
+fn predict_block(model: &Model, raw: Predictive, interval: f64, out: &mut Vec<Vec<Cell>>) {
+    let threshold = model.calibration.as_ref().map(|c| c.threshold(interval));
     if let TargetKind::Class { names, .. } = model.encoder.target_kind() {
+        // Sets come from the model's own probabilities, which the guarantee is about; all else from those at its temperature.
+        let own = threshold.map(|t| (t, raw.classes()));
+        let predictive = model.calibrated(raw);
         let classes = predictive.classes();
         for n in 0..predictive.rows() {
             let mut row = vec![Cell::Text(names[classes.predicted(n)].clone())];
             row.extend(classes.row(n).iter().map(|p| Cell::Number(*p)));
             row.extend([classes.total[n], classes.aleatoric[n], classes.mutual_information(n)].map(Cell::Number));
+            row.extend(own.as_ref().map(|(threshold, own)| match threshold {
+                Some(t) => Cell::Names(Calibration::set(*t, own, n).iter().map(|c| names[*c].clone()).collect()),
+                None => Cell::Empty,
+            }));
             out.push(row);
         }
     } else {
-        let real = predictive.real();
-        let bounds = predictive.quantiles(&[0.5 - 0.5 * interval, 0.5 + 0.5 * interval]);
-        for n in 0..predictive.rows() {
+        let real = raw.real();
+        let bounds = raw.quantiles(&[0.5 - 0.5 * interval, 0.5 + 0.5 * interval]);
+        for n in 0..raw.rows() {
             let (total, epistemic, aleatoric) = real.std(n);
             let row = [real.mean[n], total, epistemic, aleatoric, bounds[2 * n], bounds[2 * n + 1]];
-            out.push(row.map(Cell::Number).into());
+            let mut row: Vec<Cell> = row.map(Cell::Number).into();
+            match threshold {
+                Some(Some(t)) => {
+                    let (low, high) = Calibration::interval(t, &real, n, model.likelihood.outcome());
+                    row.extend([Cell::Number(low), Cell::Number(high)]);
+                }
+                Some(None) => row.extend([Cell::Empty, Cell::Empty]),
+                None => {}
+            }
+            out.push(row);
         }
     }
 }
@@ -122,6 +156,7 @@ fn as_csv(columns: &Columns) -> anyhow::Result<String> {
         writer.write_record(row.iter().map(|cell| match cell {
             Cell::Number(v) => short(*v),
             Cell::Text(t) => t.clone(),
+            Cell::Names(names) => names.join("|"),
             Cell::Empty => String::new(),
         }))?;
     }
@@ -137,6 +172,7 @@ fn as_json(columns: &Columns, interval: f64) -> String {
                 let value = match cell {
                     Cell::Number(v) => json!(v),
                     Cell::Text(t) => json!(t),
+                    Cell::Names(names) => json!(names),
                     Cell::Empty => Value::Null,
                 };
                 (name.clone(), value)

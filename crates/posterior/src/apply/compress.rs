@@ -104,7 +104,8 @@ pub fn prune(model: &Model, rule: Rule, memory: Memory) -> Result<Pruned> {
     let layers = weights.map(|b| LayerReport::new(b, &kept)).collect();
     let std = (memory == Memory::MeanAndStd).then_some(std);
     let posterior = Arc::new(SparsePosterior::new(mean, std, kept));
-    let mut model = Model { posterior, ..model.clone() };
+    // What was learnt about the full model's mistakes is not true of the small one's.
+    let mut model = Model { posterior, calibration: None, ..model.clone() };
     // The course of a long fit would take more room in a small file than its weights: how it ended is enough.
     let before_last = model.summary.trace.len().saturating_sub(1);
     model.summary.trace.drain(..before_last);

@@ -10,6 +10,7 @@ mod write;
 pub use draws::{PLAIN, WrittenDraws, write_draws};
 pub use write::write_file;
 
+use crate::apply::calibrate::Calibration;
 use crate::data::Encoder;
 use crate::error::{Error, Result};
 use crate::inference::FitSummary;
@@ -41,6 +42,8 @@ struct Manifest {
     posterior: String,
     parameters: usize,
     log_evidence: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calibration: Option<Calibration>,
     summary: FitSummary,
 }
 
@@ -65,6 +68,7 @@ pub fn to_bytes(model: &Model) -> Result<Vec<u8>> {
         posterior: model.posterior.kind().to_owned(),
         parameters: model.posterior.dim(),
         log_evidence: model.posterior.log_evidence(),
+        calibration: model.calibration.clone(),
         summary: model.summary.clone(),
     };
     let internal = |e: String| Error::numerical(format!("the model cannot be written: {e}"), "report this as a bug");
@@ -132,6 +136,7 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
         serde_json::from_str(json).map_err(|e| damaged(format!("the manifest is damaged ({e})")))?;
     let in_file = |e: Error| damaged(e.to_string());
     manifest.encoder.check().map_err(in_file)?;
+    manifest.calibration.as_ref().map_or(Ok(()), Calibration::check).map_err(in_file)?;
     let resolved = manifest.recipe.resolve(&manifest.encoder).map_err(in_file)?;
     let dim = resolved.prior.len();
     if dim != manifest.parameters {
@@ -160,6 +165,7 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
         encoder: manifest.encoder,
         seed: manifest.seed,
         rows: manifest.rows,
+        calibration: manifest.calibration,
         summary: manifest.summary,
         network: resolved.network,
         likelihood: resolved.likelihood,

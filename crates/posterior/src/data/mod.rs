@@ -4,6 +4,7 @@ mod batches;
 mod cells;
 mod csv;
 mod dataset;
+mod decode;
 mod encode;
 mod fit;
 mod idx;

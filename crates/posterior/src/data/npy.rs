@@ -3,8 +3,8 @@
 use super::table::{Column, Images, Table, one_line, show};
 use crate::error::{Error, Result};
 use crate::nn::Shape;
-use npyz::{NpyFile, Order};
-use std::io::Read;
+use npyz::{NpyFile, Order, WriterBuilder};
+use std::io::{Read, Write};
 
 /// An array in C order, its first dimension the rows.
 struct Array {
@@ -69,6 +69,42 @@ pub(super) fn read_npz(bytes: &[u8]) -> Result<Table> {
         }
         _ => Err(Error::data("beside images there may be one array of labels and nothing else", "save only these two")),
     }
+}
+
+/// Images as an array `x`, rows × channels × height × width, beside an array of their labels.
+pub(super) fn write_npz(images: &Images, label: Option<(&str, &Column)>) -> Result<Vec<u8>> {
+    let failed = |e: &dyn std::fmt::Display| {
+        Error::data(format!("the images cannot be written ({})", one_line(e)), "report this as a bug")
+    };
+    let Shape::Image { channels, height, width } = images.shape else { return Err(failed(&"no images")) };
+    let rows = images.pixels.len() / images.shape.len();
+    let mut arrays = Vec::new();
+    let mut bytes = Vec::new();
+    let shape = [rows, channels, height, width].map(|n| n as u64);
+    write_array(&mut bytes, &shape, images.pixels.iter().copied()).map_err(|e| failed(&e))?;
+    arrays.push(("x".to_owned(), bytes));
+    if let Some((name, column)) = label {
+        let Column::Number(values) = column else { return Err(failed(&"labels must be numbers")) };
+        let mut bytes = Vec::new();
+        write_array(&mut bytes, &[rows as u64], values.iter().copied()).map_err(|e| failed(&e))?;
+        arrays.push((name.to_owned(), bytes));
+    }
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in arrays {
+        writer.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).map_err(|e| failed(&e))?;
+        writer.write_all(&bytes).map_err(|e| failed(&e))?;
+    }
+    Ok(writer.finish().map_err(|e| failed(&e))?.into_inner())
+}
+
+fn write_array<T: npyz::AutoSerialize>(
+    bytes: &mut Vec<u8>,
+    shape: &[u64],
+    values: impl Iterator<Item = T>,
+) -> std::io::Result<()> {
+    let mut writer = npyz::WriteOptions::new().default_dtype().shape(shape).writer(bytes).begin_nd()?;
+    writer.extend(values)?;
+    writer.finish()
 }
 
 fn columns(array: Array, name: impl Fn(usize) -> String) -> Vec<(String, Column)> {
@@ -191,8 +227,6 @@ fn guard(bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use npyz::WriterBuilder;
-    use std::io::Write;
 
     fn npy<T: npyz::AutoSerialize + Copy>(shape: &[u64], order: Order, values: &[T]) -> Vec<u8> {
         let mut bytes = Vec::new();

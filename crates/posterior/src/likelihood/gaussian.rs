@@ -110,6 +110,9 @@ impl Likelihood for Gaussian {
     fn as_gaussian(&self, noise: &[f64]) -> Option<Vec<f64>> {
         Some((0..self.targets).map(|t| self.scale.std(noise, t).powi(2)).collect())
     }
+    fn is_normal(&self) -> bool {
+        true
+    }
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64 {
         (0..self.targets)
             .map(|t| {

@@ -103,6 +103,9 @@ impl Likelihood for Heteroscedastic {
     fn outputs(&self) -> usize {
         2 * self.targets
     }
+    fn is_normal(&self) -> bool {
+        true
+    }
     fn log_prob_row(&self, f: &[f64], y: &[f64], _noise: &[f64]) -> f64 {
         (0..self.targets)
             .map(|t| {

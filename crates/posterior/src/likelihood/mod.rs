@@ -96,6 +96,10 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn as_gaussian(&self, _noise: &[f64]) -> Option<Vec<f64>> {
         None
     }
+    /// Whether every target is normal given f, with the mean and variance that [`Likelihood::moments`] tells.
+    fn is_normal(&self) -> bool {
+        false
+    }
     /// log p(y | f) of one row.
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64;
     /// −d² log p/df² of one row, `outputs × outputs`; its expectation under p(y|f) where that makes it positive

@@ -204,6 +204,7 @@ pub fn import(
         summary: none,
         network,
         likelihood,
+        calibration: None,
         posterior: Arc::new(PointPosterior::new(w)),
     })
 }

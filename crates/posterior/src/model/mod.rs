@@ -7,6 +7,7 @@ mod recipe;
 pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 
+use crate::apply::calibrate::Calibration;
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
 use crate::error::{Error, Result};
 use crate::inference::{FitSummary, Observer};
@@ -31,6 +32,8 @@ pub struct Model {
     pub seed: u64,
     /// Rows it was fitted to.
     pub rows: usize,
+    /// What was learnt from held-back rows after the fit.
+    pub calibration: Option<Calibration>,
     /// How the fit went.
     pub summary: FitSummary,
     /// f_w.
@@ -90,6 +93,7 @@ impl Model {
             encoder,
             seed,
             rows,
+            calibration: None,
             summary: fit.summary,
             network,
             likelihood,
@@ -137,11 +141,20 @@ impl Model {
         }
     }
 
-    /// The predictive distribution at encoded rows, in the way the recipe wants it.
+    /// The predictive distribution at encoded rows, in the way the recipe wants it, calibrated where the model is.
     pub fn predict(&self, rows: &Encoded, draws: usize) -> Predictive {
-        match self.link().and_then(|link| self.linearised_predictor(draws, link).ok()) {
+        let predictive = match self.link().and_then(|link| self.linearised_predictor(draws, link).ok()) {
             Some(linearised) => linearised.predict(&rows.data.x),
             None => self.predictor(draws).predict(&rows.data.x),
+        };
+        self.calibrated(predictive)
+    }
+
+    /// A predictor's answer at the model's temperature, where it has one.
+    pub fn calibrated(&self, predictive: Predictive) -> Predictive {
+        match self.calibration.as_ref().and_then(|c| c.temperature) {
+            Some(temperature) => predictive.tempered(temperature),
+            None => predictive,
         }
     }
 

@@ -1,5 +1,7 @@
 //! From a posterior to a predictive distribution: p(y | x, D) ≈ (1/S) Σₛ p(y | f_{wₛ}(x)), wₛ ~ q.
 
+mod crps;
+mod distance;
 mod linearised;
 mod linearised_forms;
 mod moments;
@@ -8,6 +10,7 @@ mod predictor;
 mod quantile;
 mod uncertainty;
 
+pub use distance::Distance;
 pub use linearised::{LinearisedPredictor, Link};
 pub use moments::MomentsPredictor;
 pub use predictive::{Predictive, TargetScale};

@@ -53,6 +53,13 @@ impl Predictive {
         Predictive { likelihood, f, noise: noise.into_iter().map(f64::from).collect(), draws, rows, scale }
     }
 
+    /// With all outputs divided by a temperature: above 1 the classes of every draw become more alike. For class outcomes.
+    pub fn tempered(mut self, temperature: f64) -> Predictive {
+        let factor = (1.0 / temperature) as f32;
+        self.f.iter_mut().for_each(|f| *f *= factor);
+        self
+    }
+
     /// N.
     pub fn rows(&self) -> usize {
         self.rows
@@ -76,6 +83,11 @@ impl Predictive {
 
     pub(super) fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
+    }
+
+    /// Mean and standard deviation that take a standardised target to the user's units.
+    pub(super) fn target_scale(&self, target: usize) -> (f64, f64) {
+        self.scale.of(target)
     }
 
     /// The outputs of draw s at row n, widened into `out`.
@@ -156,6 +168,18 @@ impl Predictive {
     pub fn cdf(&self, n: usize, target: usize, value: f64) -> f64 {
         let (mean, std) = self.scale.of(target);
         quantile::mixture_cdf(self, n, target, (value - mean) / std)
+    }
+
+    /// Where yₙ lies in its predictive distribution, as (P(y < yₙ), P(y ≤ yₙ)): one number twice unless outcomes are counts. For
+    /// real and count outcomes of one target; `y` in the user's units.
+    pub fn pit(&self, y: &[f64]) -> Vec<(f64, f64)> {
+        let (targets, count) = (self.likelihood.targets(), self.likelihood.outcome() == Outcome::Count);
+        let both = self.by_rows(2, |n, out| {
+            let y = y[n * targets];
+            out[1] = self.cdf(n, 0, y);
+            out[0] = if count { self.cdf(n, 0, y - 1.0) } else { out[1] };
+        });
+        both.chunks_exact(2).map(|p| (p[0], p[1])).collect()
     }
 
     /// log p(yₙ | xₙ, D) per row, by log-sum-exp over draws; `y` (`rows × targets`) in the user's units, and so is the density.

@@ -15,7 +15,7 @@ pub(super) fn mixture_cdf(p: &Predictive, n: usize, t: usize, y: f64) -> f64 {
     cdf(p, n, t, y, &mut f)
 }
 
-fn cdf(p: &Predictive, n: usize, t: usize, y: f64, f: &mut [f64]) -> f64 {
+pub(super) fn cdf(p: &Predictive, n: usize, t: usize, y: f64, f: &mut [f64]) -> f64 {
     let sum: f64 = (0..p.draws())
         .map(|s| {
             p.output(s, n, f);

@@ -1,15 +1,16 @@
 //! Part of the rows whose most probable class is the true one.
 
-use super::{Metric, Scored, mean};
+use super::{Metric, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "accuracy",
     summary: "part of the rows whose most probable class is the true one",
     larger_is_better: Some(true),
-    score,
+    short: true,
+    functional,
 };
 
-fn score(s: &Scored<'_>) -> Option<f64> {
+fn functional(s: &Scored<'_>) -> Option<Score> {
     let classes = s.classes.as_ref()?;
-    mean((0..s.y.len()).map(|n| if classes.predicted(n) as f64 == s.y[n] { 1.0 } else { 0.0 }))
+    mean(s.y.iter().enumerate().map(|(n, y)| if classes.predicted(n) as f64 == *y { 1.0 } else { 0.0 }).collect())
 }

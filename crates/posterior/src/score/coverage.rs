@@ -1,17 +1,20 @@
-//! How often the central 90 % interval of the predictive mixture holds what came true; 0.9 is right.
+//! How often the central interval of the predictive mixture holds what came true; its own probability is right.
 
-use super::{Metric, Scored, mean};
+use super::{Metric, Score, Scored, mean};
 
-pub(super) const METRIC: Metric = Metric {
-    name: "coverage_90",
-    summary: "part of the rows inside their 90 % interval; 0.9 is right",
-    larger_is_better: None,
-    score,
-};
+const NAMES: [(&str, &str); 4] = [
+    ("coverage_50", "part of the rows inside their 50 % interval; 0.5 is right"),
+    ("coverage_80", "part of the rows inside their 80 % interval; 0.8 is right"),
+    ("coverage_90", "part of the rows inside their 90 % interval; 0.9 is right"),
+    ("coverage_95", "part of the rows inside their 95 % interval; 0.95 is right"),
+];
 
-fn score(s: &Scored<'_>) -> Option<f64> {
+/// Of the interval with probability `LEVELS[L]`.
+pub(super) const fn metric<const L: usize>() -> Metric {
+    Metric { name: NAMES[L].0, summary: NAMES[L].1, larger_is_better: None, short: L == 2, functional: functional::<L> }
+}
+
+fn functional<const L: usize>(s: &Scored<'_>) -> Option<Score> {
     s.real.as_ref()?;
-    let bounds = s.predictive.quantiles(&[0.05, 0.95]);
-    let inside = |(b, y): (&[f64], &f64)| if b[0] <= *y && *y <= b[1] { 1.0 } else { 0.0 };
-    mean(bounds.chunks(2).zip(s.y).map(inside).collect::<Vec<_>>().into_iter())
+    mean(s.intervals(L).zip(s.y).map(|((low, high), y)| if low <= *y && *y <= high { 1.0 } else { 0.0 }).collect())
 }

@@ -1,24 +1,19 @@
 //! Expected calibration error, Σ_b (n_b/N)·|accuracy_b − confidence_b| over 15 bins of equal width (Guo et al. 2017).
 
-use super::{Metric, Scored};
+use super::{BINS, Metric, Score, Scored, bin_of, binned_gap};
 
 pub(super) const METRIC: Metric = Metric {
     name: "ece",
     summary: "expected calibration error: confidence against accuracy, 15 bins",
     larger_is_better: Some(false),
-    score,
+    short: true,
+    functional,
 };
 
-const BINS: usize = 15;
-
-fn score(s: &Scored<'_>) -> Option<f64> {
-    let classes = s.classes.as_ref()?;
-    let mut gaps = [0.0; BINS];
-    for (n, y) in s.y.iter().enumerate() {
-        let predicted = classes.predicted(n);
-        let confidence = classes.row(n)[predicted];
-        let bin = ((confidence * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;
-        gaps[bin] += if predicted as f64 == *y { 1.0 } else { 0.0 } - confidence;
-    }
-    (!s.y.is_empty()).then(|| gaps.iter().map(|g| g.abs()).sum::<f64>() / s.y.len() as f64)
+fn functional(s: &Scored<'_>) -> Option<Score> {
+    s.classes.as_ref()?;
+    let rows = s.doubt_and_loss()?;
+    let bin: Vec<usize> = rows.iter().map(|(doubt, _)| bin_of(1.0 - doubt)).collect();
+    let gap: Vec<f64> = rows.iter().map(|(doubt, loss)| doubt - loss).collect(); // accuracy − confidence
+    Some(Score::Of(Box::new(move |weights| binned_gap(BINS, &bin, &gap, weights))))
 }

@@ -1,14 +1,15 @@
 //! Mean log predictive density, (1/N) Σₙ log p(yₙ | xₙ, D), in nats per row and in the user's units: a proper score.
 
-use super::{Metric, Scored, mean};
+use super::{Metric, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "log_likelihood",
     summary: "mean log predictive density of what came true, in nats per row",
     larger_is_better: Some(true),
-    score,
+    short: true,
+    functional,
 };
 
-fn score(s: &Scored<'_>) -> Option<f64> {
-    mean(s.predictive.log_likelihood(s.y).into_iter())
+fn functional(s: &Scored<'_>) -> Option<Score> {
+    mean(s.predictive.log_likelihood(s.y))
 }

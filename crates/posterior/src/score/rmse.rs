@@ -1,15 +1,16 @@
 //! Root mean squared error of the predictive mean.
 
-use super::{Metric, Scored, mean};
+use super::{Metric, Score, Scored, weighted_mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "rmse",
     summary: "root mean squared error of the predictive mean",
     larger_is_better: Some(false),
-    score,
+    short: true,
+    functional,
 };
 
-fn score(s: &Scored<'_>) -> Option<f64> {
-    let real = s.real.as_ref()?;
-    mean(real.mean.iter().zip(s.y).map(|(m, y)| (m - y).powi(2)).collect::<Vec<_>>().into_iter()).map(f64::sqrt)
+fn functional(s: &Scored<'_>) -> Option<Score> {
+    let squares: Vec<f64> = s.real.as_ref()?.mean.iter().zip(s.y).map(|(m, y)| (m - y).powi(2)).collect();
+    Some(Score::Of(Box::new(move |weights| weighted_mean(&squares, weights).sqrt())))
 }

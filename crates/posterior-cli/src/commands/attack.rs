@@ -1,0 +1,143 @@
+//! `posterior attack MODEL DATA --epsilon E`: how little must the inputs change to fool the model, and does it notice?
+
+use super::{by_draws, check_memory, read};
+use crate::cli::Attack as Args;
+use crate::output::{check_writable, grouped, json, number, print, table};
+use crate::progress::notes;
+use posterior::apply::attack::{Attack, Reach, perturb};
+use posterior::apply::detect::{Detection, Doubt, detect, doubts};
+use posterior::artifact;
+use posterior::data::{Table, Values};
+use posterior::likelihood::Outcome;
+use posterior::model::Model;
+use posterior::predict::Predictor;
+use posterior::score::{Scored, find};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Scores that are shown for every ε; those that the outcome does not have are left out.
+const SCORES: [&str; 3] = ["accuracy", "rmse", "log_likelihood"];
+
+/// What the model makes of rows.
+struct Seen {
+    epsilon: f64,
+    scores: Vec<(&'static str, f64)>,
+    doubts: Vec<Doubt>,
+    out: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let model = artifact::load(&args.model)?;
+    let data = read(&args.data, Some(&model.encoder))?;
+    let encoded = model.encoder.encode(&data, true)?;
+    notes(&args.common, &encoded.warnings);
+    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    let images = data.images().is_some();
+    let places: Vec<PathBuf> = args.epsilon.iter().map(|e| place(args, *e, images)).collect();
+    places.iter().try_for_each(|p| check_writable(p))?;
+    let kind = Attack::find(&args.attack).unwrap_or(Attack::Fgsm);
+    let predictor = by_draws(&model, args.draws, &args.common);
+    let y = model.encoder.decode_target(&encoded.data.y);
+    let look = |x: &Values, epsilon: f64, out: Option<PathBuf>| {
+        let predictive = model.calibrated(predictor.predict(x));
+        let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+        let scores = SCORES.iter().filter_map(|name| Some((*name, find(name)?.score(&scored)?))).collect();
+        Seen { epsilon, scores, doubts: doubts(&predictive, model.likelihood.outcome()), out }
+    };
+    let clean = look(&encoded.data.x, 0.0, None);
+    let reach = Reach::new(&model.encoder, &encoded.data);
+    if reach.unit.iter().all(|u| *u == 0.0) {
+        anyhow::bail!(
+            "{}: no column of numbers could be changed; attacks leave text and true/false alone",
+            args.data.data.display()
+        );
+    }
+    let rows = data.select(&encoded.kept_rows);
+    let mut seen = vec![clean];
+    for (epsilon, path) in args.epsilon.iter().zip(places) {
+        let x = perturb(&model, &encoded.data, &reach, kind, *epsilon, args.draws as usize, predictor.key);
+        write(&model, &x, &rows, &path)?;
+        seen.push(look(&x, *epsilon, Some(path)));
+    }
+    if args.common.json {
+        return json(&as_json(args, &model, y.len(), &seen));
+    }
+    print(&as_text(args, &model, y.len(), &seen))
+}
+
+/// Where the rows changed by ε go.
+fn place(args: &Args, epsilon: f64, images: bool) -> PathBuf {
+    let ending = if images { "npz" } else { "csv" };
+    let given = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("adversarial.{ending}")));
+    if args.epsilon.len() == 1 {
+        return given;
+    }
+    let stem = given.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let ending = given.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+    given.with_file_name(format!("{stem}-{epsilon}{ending}"))
+}
+
+fn write(model: &Model, x: &Values, rows: &Table, path: &Path) -> anyhow::Result<()> {
+    let changed = model.encoder.decode_inputs(x, rows)?;
+    Ok(artifact::write_file(path, &changed.to_bytes()?)?)
+}
+
+fn detections(seen: &Seen, clean: &Seen) -> Vec<Detection> {
+    clean.doubts.iter().zip(&seen.doubts).filter_map(|(known, other)| detect(known, other)).collect()
+}
+
+fn unit(model: &Model) -> &'static str {
+    if matches!(model.encoder.inputs, posterior::data::Inputs::Images { .. }) {
+        "brightness of a pixel"
+    } else {
+        "standard deviations of a column"
+    }
+}
+
+fn as_json(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> Value {
+    let rows = seen.iter().map(|s| {
+        let mut row = Map::from_iter([("epsilon".to_owned(), json!(s.epsilon))]);
+        row.extend(s.scores.iter().map(|(name, v)| ((*name).to_owned(), json!(v))));
+        if let Some(path) = &s.out {
+            row.insert("file".to_owned(), json!(path.display().to_string()));
+            let found = detections(s, &seen[0]);
+            let by = |value: &dyn Fn(&Detection) -> f64| {
+                let of = |d: &Detection| (d.measure.to_owned(), json!((!d.constant).then(|| value(d))));
+                Value::Object(found.iter().map(of).collect())
+            };
+            row.insert("tpr_at_fpr5".to_owned(), by(&|d| d.tpr_at_fpr5));
+            row.insert("auroc".to_owned(), by(&|d| d.auroc));
+        }
+        Value::Object(row)
+    });
+    json!({ "attack": args.attack, "unit": unit(model), "n": n, "rows": rows.collect::<Vec<_>>() })
+}
+
+fn as_text(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> String {
+    let mut head = vec!["epsilon".to_owned()];
+    head.extend(seen[0].scores.iter().map(|(name, _)| (*name).to_owned()));
+    head.extend(seen[0].doubts.iter().map(|d| format!("found by {}", d.measure)));
+    let rows: Vec<Vec<String>> = seen
+        .iter()
+        .map(|s| {
+            let scores = s.scores.iter().map(|(_, v)| number(*v));
+            let found: Vec<String> = match s.out {
+                Some(_) => detections(s, &seen[0]).iter().map(|d| number(d.tpr_at_fpr5)).collect(),
+                None => Vec::new(),
+            };
+            [number(s.epsilon)].into_iter().chain(scores).chain(found).collect()
+        })
+        .collect();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let files: Vec<String> = seen.iter().filter_map(|s| Some(s.out.as_ref()?.display().to_string())).collect();
+    let what = if model.likelihood.outcome() == Outcome::Class { "fooled" } else { "led astray" };
+    format!(
+        "{} rows, {} by {}; epsilon in {}\n{}found: part of the changed rows above a doubt that at most 5 % of the unchanged ones reach\nchanged rows in {}\n",
+        grouped(n),
+        what,
+        args.attack,
+        unit(model),
+        table(&head, &rows),
+        files.join(", ")
+    )
+}

@@ -1,0 +1,112 @@
+//! One fit of a comparison: a method on a split, what it scores, what it costs, or why it failed.
+
+use super::Plan;
+use crate::memory::Gauge;
+use posterior::ErrorKind;
+use posterior::artifact;
+use posterior::inference::{Flow, Observer, Progress};
+use posterior::model::Model;
+use posterior::predict::Predictive;
+use posterior::score::{METRICS, Scored};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// What came of a fit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was fitted and scored.
+    Done(Done),
+    /// It could not be, for this reason.
+    Failed(String),
+    /// Time was up.
+    #[serde(skip)]
+    OutOfTime,
+}
+
+/// Scores and costs of a fit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Done {
+    /// By the names of METRICS.
+    pub scores: BTreeMap<String, f64>,
+    /// Distances to the reference, by name; empty without one.
+    pub fidelity: BTreeMap<String, f64>,
+    /// Of the fit.
+    pub seconds: f64,
+    /// Of the predictions.
+    pub predict_seconds: f64,
+    /// The most that fit and predictions held.
+    pub memory_bytes: u64,
+    /// Size of the model file.
+    pub model_bytes: u64,
+}
+
+/// Stops a fit at its deadline.
+struct Deadline(Option<Instant>);
+
+impl Observer for Deadline {
+    fn progress(&mut self, _: &Progress) -> Flow {
+        if self.0.is_some_and(|t| Instant::now() >= t) { Flow::Stop } else { Flow::Continue }
+    }
+    fn warn(&mut self, _: &str) {}
+}
+
+/// A method's model of a split, and how long it took.
+fn fit(plan: &Plan, method: usize, split: usize, deadline: Option<Instant>) -> posterior::Result<(Model, f64)> {
+    let train = plan.table.select(&plan.splits[split].train);
+    let start = Instant::now();
+    let model = Model::fit(&plan.methods[method].recipe, &train, &plan.options, plan.seed, &mut Deadline(deadline))?;
+    Ok((model, start.elapsed().as_secs_f64()))
+}
+
+/// The predictions of a model for a split's test rows, and what came true.
+pub fn predict(plan: &Plan, model: &Model, split: usize) -> posterior::Result<(Predictive, Vec<f64>)> {
+    let rows = model.encoder.encode(&plan.table.select(&plan.splits[split].validation), true)?;
+    let y = model.encoder.decode_target(&rows.data.y);
+    Ok((model.predict(&rows, plan.draws), y))
+}
+
+/// Fits, predicts and scores. Nothing that goes wrong in it stops the comparison.
+pub fn run(
+    plan: &Plan,
+    method: usize,
+    split: usize,
+    deadline: Option<Instant>,
+    reference: Option<&Predictive>,
+    gauge: &Gauge,
+    fitted: &mut dyn FnMut(&Model, &Predictive),
+) -> Outcome {
+    let before = gauge.restart();
+    let work = || -> posterior::Result<Done> {
+        let (model, seconds) = fit(plan, method, split, deadline)?;
+        let start = Instant::now();
+        let (predictive, y) = predict(plan, &model, split)?;
+        let predict_seconds = start.elapsed().as_secs_f64();
+        let memory_bytes = (gauge.most() - before).max(0) as u64;
+        let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+        let scores = METRICS.iter().filter_map(|m| Some((m.name.to_owned(), m.score(&scored)?)));
+        let fidelity = reference.map(|r| predictive.distance(r)).map_or_else(BTreeMap::new, |d| {
+            let all = [
+                ("agreement", d.agreement),
+                ("total_variation", Some(d.total_variation)),
+                ("wasserstein", d.wasserstein),
+            ];
+            all.into_iter().filter_map(|(name, v)| Some((name.to_owned(), v?))).collect()
+        });
+        fitted(&model, &predictive);
+        let model_bytes = artifact::to_bytes(&model)?.len() as u64;
+        Ok(Done { scores: scores.collect(), fidelity, seconds, predict_seconds, memory_bytes, model_bytes })
+    };
+    // A method that breaks down loses its place in the table, not the table.
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(Ok(done)) if done.scores.values().all(|v| v.is_finite()) => Outcome::Done(done),
+        Ok(Ok(done)) => {
+            let bad: Vec<&str> = done.scores.iter().filter(|(_, v)| !v.is_finite()).map(|(k, _)| k.as_str()).collect();
+            Outcome::Failed(format!("its predictions are not finite numbers ({})", bad.join(", ")))
+        }
+        Ok(Err(e)) if matches!(e.kind(), ErrorKind::Interrupted) => Outcome::OutOfTime,
+        Ok(Err(e)) => Outcome::Failed(e.to_string()),
+        Err(_) => Outcome::Failed("it stopped with an internal error; report this as a bug".to_owned()),
+    }
+}

@@ -1,0 +1,147 @@
+//! `posterior ood MODEL IN_DATA OUT_DATA`: does the model doubt rows that it should not know?
+
+use super::{by_draws, check_memory, read};
+use crate::chart::{Chart, Series, Tone};
+use crate::cli::{Data, Ood};
+use crate::output::{check_writable, grouped, json, number, print, table};
+use crate::page::{Page, Section, TableHtml};
+use crate::progress::notes;
+use posterior::apply::detect::{Detection, Doubt, detect, doubts};
+use posterior::artifact;
+use posterior::model::Model;
+use posterior::predict::Predictor;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Bars of a histogram.
+const BINS: usize = 30;
+
+pub fn run(args: &Ood) -> anyhow::Result<()> {
+    args.report.as_deref().map_or(Ok(()), check_writable)?;
+    let model = artifact::load(&args.model)?;
+    let known = doubts_of(args, &model, &args.known)?;
+    let other = doubts_of(args, &model, &args.other)?;
+    let found: Vec<Detection> = known.iter().zip(&other).filter_map(|(k, o)| detect(k, o)).collect();
+    let same: Vec<&str> = found.iter().filter(|d| d.constant).map(|d| d.measure).collect();
+    if !same.is_empty() {
+        let method = model.recipe.method.name.as_deref().unwrap_or("this method");
+        let what =
+            format!("every row has the same {} uncertainty under {method}: it tells nothing apart", same.join(", "));
+        notes(&args.common, &[what]);
+    }
+    if let Some(path) = &args.report {
+        artifact::write_file(path, page(args, &known, &other, &found).html().as_bytes())?;
+    }
+    let n = (known[0].values.len(), other[0].values.len());
+    if args.common.json {
+        return json(&as_json(args, n, &known, &other, &found));
+    }
+    let rows: Vec<Vec<String>> = found.iter().map(cells).collect();
+    print(&format!("{} known rows, {} others\n{}", grouped(n.0), grouped(n.1), table(HEAD, &rows)))?;
+    args.report.as_ref().map_or(Ok(()), |path| print(&format!("page in {}\n", path.display())))
+}
+
+const HEAD: &[&str] = &["measure", "auroc", "aupr_out", "aupr_in", "fpr95", "tpr_at_fpr5"];
+
+fn cells(d: &Detection) -> Vec<String> {
+    let numbers = [d.auroc, d.aupr_out, d.aupr_in, d.fpr95, d.tpr_at_fpr5].map(number);
+    [d.measure.to_owned()].into_iter().chain(numbers).collect()
+}
+
+fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt>> {
+    let data = Data { data: PathBuf::from(path), labels: None, text: Vec::new() };
+    let encoded = model.encoder.encode(&read(&data, Some(&model.encoder))?, false)?;
+    notes(&args.common, &encoded.warnings);
+    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    let predictive = by_draws(model, args.draws, &args.common).predict(&encoded.data.x);
+    Ok(doubts(&model.calibrated(predictive), model.likelihood.outcome()))
+}
+
+/// Edges that both sets share, and the part of either between them.
+fn histogram(known: &Doubt, other: &Doubt) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let all = || known.values.iter().chain(&other.values).copied();
+    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let width = if high > low { (high - low) / BINS as f64 } else { 1.0 / BINS as f64 };
+    let edges = (0..=BINS).map(|i| low + width * i as f64).collect();
+    let parts = |d: &Doubt| {
+        let mut parts = vec![0.0; BINS];
+        for v in &d.values {
+            parts[(((v - low) / width) as usize).min(BINS - 1)] += 1.0 / d.values.len() as f64;
+        }
+        parts
+    };
+    (edges, parts(known), parts(other))
+}
+
+fn as_json(args: &Ood, n: (usize, usize), known: &[Doubt], other: &[Doubt], found: &[Detection]) -> Value {
+    let rows = found.iter().zip(known.iter().zip(other)).map(|(d, (k, o))| {
+        let (edges, parts_in, parts_out) = histogram(k, o);
+        json!({
+            "measure": d.measure,
+            // With all doubts equal there is no order to measure.
+            "auroc": (!d.constant).then_some(d.auroc),
+            "aupr_out": (!d.constant).then_some(d.aupr_out),
+            "aupr_in": (!d.constant).then_some(d.aupr_in),
+            "fpr95": (!d.constant).then_some(d.fpr95),
+            "tpr_at_fpr5": (!d.constant).then_some(d.tpr_at_fpr5),
+            "histogram": { "edges": edges, "in": parts_in, "out": parts_out },
+        })
+    });
+    json!({
+        "n_in": n.0,
+        "n_out": n.1,
+        "rows": rows.collect::<Vec<_>>(),
+        "report": args.report.as_ref().map(|p| p.display().to_string()),
+    })
+}
+
+fn page(args: &Ood, known: &[Doubt], other: &[Doubt], found: &[Detection]) -> Page {
+    let charts = known.iter().zip(other).map(|(k, o)| {
+        let (edges, parts_in, parts_out) = histogram(k, o);
+        let bars = |label: &str, height: Vec<f64>, tone| {
+            let tips = height
+                .iter()
+                .zip(edges.windows(2))
+                .map(|(h, e)| format!("{label}: {:.1} % from {} to {}", 100.0 * h, number(e[0]), number(e[1])));
+            Series::Bars { label: label.into(), edges: edges.clone(), tips: tips.collect(), height, tone }
+        };
+        let unit = if k.measure == "max_probability" { "1 − largest probability" } else { "uncertainty" };
+        Chart {
+            title: format!("By {}", k.measure.replace('_', " ")),
+            x_label: unit.into(),
+            y_label: "part of the rows".into(),
+            series: vec![bars("known", parts_in, Tone::Forward), bars("others", parts_out, Tone::Truth)],
+            ..Chart::default()
+        }
+        .svg()
+    });
+    let head = HEAD.iter().map(|h| (*h).to_owned()).collect();
+    Page {
+        title: "What the model does not know".into(),
+        lead: format!(
+            "{} known rows of {} against {} rows of {}, told apart by how unsure {} is of them.",
+            grouped(known[0].values.len()),
+            args.known.display(),
+            grouped(other[0].values.len()),
+            args.other.display(),
+            args.model.display()
+        ),
+        sections: vec![
+            Section {
+                heading: "How well they are told apart".into(),
+                text: "auroc: how often another row is doubted more than a known one. fpr95: part of the others that pass as known when \
+                       95 % of the known rows pass. tpr_at_fpr5: part of the others found when at most 5 % of the known rows are \
+                       taken for others."
+                    .into(),
+                charts: Vec::new(),
+                table: Some(TableHtml { head, rows: found.iter().map(cells).collect() }),
+            },
+            Section {
+                heading: "Doubt about known and other rows".into(),
+                text: String::new(),
+                charts: charts.collect(),
+                table: None,
+            },
+        ],
+    }
+}

@@ -1,0 +1,195 @@
+//! Small changes of the inputs that fool a model, found by the gradient of the posterior predictive's loss.
+//!
+//! L(x) = −log (1/S) Σₛ p(y | f_{wₛ}(x)), so ∂L/∂x = −Σₛ rₛ ∂ log p(y | f_{wₛ}(x))/∂x with rₛ the share of draw s in the sum: the
+//! gradient is averaged over draws of the posterior, each by how much it believes in y. FGSM (Goodfellow et al. 2015) moves every
+//! input by ε in the direction of its sign; PGD (Madry et al. 2018) starts at random and takes [`PGD_STEPS`] steps of 2.5 ε/steps, each brought
+//! back to within ε. Cost: S passes forward and backward per step.
+//!
+//! ε is in standard deviations of a column for tables, where columns of text and of true or false stay as they are, and in brightness
+//! for images, whose pixels stay within the range of the data.
+
+use crate::Precision;
+use crate::data::{Dataset, Encoder, FeatureKind, Inputs, Values};
+use crate::likelihood::LikelihoodGradient;
+use crate::math::{MatRef, Threads};
+use crate::model::Model;
+use crate::nn::{Gradient, Mode, Pass, Workspace};
+use crate::posterior::Draw;
+use crate::rng::{Key, Purpose, Stream};
+use rayon::prelude::*;
+
+/// Steps of projected gradient descent.
+pub const PGD_STEPS: usize = 10;
+/// Rows of one task: enough for long products, few enough that tasks outnumber threads.
+const ROWS: usize = 128;
+
+/// How the inputs are changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attack {
+    /// One step by the sign of the gradient.
+    Fgsm,
+    /// Several steps from a random start, each brought back to within ε.
+    Pgd,
+}
+
+impl Attack {
+    /// The attack of this name.
+    pub fn find(name: &str) -> Option<Attack> {
+        match name {
+            "fgsm" => Some(Attack::Fgsm),
+            "pgd" => Some(Attack::Pgd),
+            _ => None,
+        }
+    }
+}
+
+/// How far each encoded input may be moved, and where it must stay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reach {
+    /// Largest change per ε, one per input.
+    pub unit: Vec<f64>,
+    /// Lowest and highest encoded value of any input.
+    pub range: (f64, f64),
+}
+
+impl Reach {
+    /// For inputs encoded this way; the pixels of images stay between 0 and 1, or as far beyond as those of the data go.
+    pub fn new(encoder: &Encoder, data: &Dataset) -> Reach {
+        match &encoder.inputs {
+            Inputs::Columns(features) => {
+                let unit = |kind: &FeatureKind| if matches!(kind, FeatureKind::Standard(_)) { 1.0 } else { 0.0 };
+                let unit = features.iter().flat_map(|f| vec![unit(&f.kind); f.kind.width()]).collect();
+                Reach { unit, range: (f64::NEG_INFINITY, f64::INFINITY) }
+            }
+            Inputs::Images { scale, .. } => {
+                let pixels = data.x.to::<f32>();
+                let ends = pixels.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |e, p| (e.0.min(*p), e.1.max(*p)));
+                let range = (scale.apply(0.0).min(f64::from(ends.0)), scale.apply(1.0).max(f64::from(ends.1)));
+                Reach { unit: vec![1.0 / scale.std; data.shape.len()], range }
+            }
+        }
+    }
+}
+
+/// Buffers of one task.
+struct Team<R> {
+    workspace: Workspace<R>,
+    draw: Draw,
+    w: Vec<R>,
+    grad: Vec<R>,
+    dx: Vec<R>,
+    d_noise: Vec<f64>,
+}
+
+/// log p(yₙ | xₙ, D) of every row under S draws and its gradient in the encoded inputs; `y` as the network sees it.
+pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[R], y: &[R]) -> (Vec<f64>, Vec<R>) {
+    let (network, likelihood) = (R::network(&*model.network), R::likelihood(&*model.likelihood));
+    let (width, outputs, targets) = (model.network.input().len(), model.network.outputs(), model.likelihood.targets());
+    let size = model.network.layout().len();
+    let draws = if model.posterior.is_point() { 1 } else { draws.max(1) };
+    let key = key.purpose(Purpose::Draw);
+    let rows = x.len() / width;
+    let (mut values, mut gradient) = (vec![0.0; rows], vec![R::ZERO; x.len()]);
+    let team = || Team {
+        workspace: network.workspace(ROWS.min(rows)),
+        draw: Draw { w: vec![0.0; model.posterior.dim()], mode: Mode::Plain },
+        w: vec![R::ZERO; model.posterior.dim()],
+        grad: vec![R::ZERO; size],
+        dx: vec![R::ZERO; ROWS.min(rows) * width],
+        d_noise: vec![0.0; model.posterior.dim() - size],
+    };
+    let work = |team: &mut Team<R>, (block, (values, gradient)): (usize, (&mut [f64], &mut [R]))| {
+        let (first, n) = (block * ROWS, values.len());
+        let (x, y) = (&x[first * width..][..n * width], &y[first * targets..][..n * targets]);
+        // Running maxima of log p(y | fₛ), and sums of p(y | fₛ) and of p(y | fₛ)·∂ log p/∂x relative to them.
+        let (mut largest, mut sum) = (vec![f64::NEG_INFINITY; n], vec![0.0; n]);
+        for s in 0..draws {
+            model.posterior.draw_into(key.step(s as u64), &mut team.draw);
+            team.w.iter_mut().zip(&team.draw.w).for_each(|(w, d)| *w = R::of(f64::from(*d)));
+            let (w, noise) = team.w.split_at(size);
+            let pass = Pass { mode: team.draw.mode, layer: 0, first_row: first as u64, threads: Threads::One };
+            let x = MatRef::new(x, n, width);
+            network.forward((*w).into(), x, &pass, &mut team.workspace);
+            let (f, delta) = team.workspace.output_and_delta();
+            let wide: Vec<f64> = f[..n * outputs].iter().map(|v| v.f64()).collect();
+            likelihood.log_prob(
+                &f[..n * outputs],
+                y,
+                noise,
+                None,
+                1.0,
+                Some(LikelihoodGradient { d_f: &mut delta[..n * outputs], d_noise: &mut team.d_noise }),
+            );
+            let dx = &mut team.dx[..n * width];
+            let grad = Gradient::from(&mut team.grad[..]);
+            network.backward((*w).into(), x, &pass, &mut team.workspace, grad, false, Some(dx));
+            let noise: Vec<f64> = noise.iter().map(|v| v.f64()).collect();
+            for i in 0..n {
+                let yi: Vec<f64> = y[i * targets..(i + 1) * targets].iter().map(|v| v.f64()).collect();
+                let l = model.likelihood.log_prob_row(&wide[i * outputs..(i + 1) * outputs], &yi, &noise);
+                let top = largest[i].max(l);
+                let (old, new) = match top > f64::NEG_INFINITY {
+                    true => ((largest[i] - top).exp(), (l - top).exp()),
+                    false => (1.0, 1.0), // no draw believes in y so far: all count alike
+                };
+                (largest[i], sum[i]) = (top, sum[i] * old + new);
+                let (old, new) = (R::of(old), R::of(new));
+                let row = i * width..(i + 1) * width;
+                for (g, d) in gradient[row.clone()].iter_mut().zip(&dx[row]) {
+                    *g = *g * old + *d * new;
+                }
+            }
+        }
+        for i in 0..n {
+            values[i] = largest[i] + (sum[i] / draws as f64).ln();
+            let factor = R::of(1.0 / sum[i]);
+            gradient[i * width..(i + 1) * width].iter_mut().for_each(|g| *g = *g * factor);
+        }
+    };
+    let blocks = values.par_chunks_mut(ROWS).zip(gradient.par_chunks_mut((ROWS * width).max(1)));
+    blocks.enumerate().for_each_init(team, work);
+    (values, gradient)
+}
+
+/// The encoded inputs changed so that the outcomes in `data` become less believable, each by at most ε of its unit.
+pub fn perturb(
+    model: &Model,
+    data: &Dataset,
+    reach: &Reach,
+    attack: Attack,
+    epsilon: f64,
+    draws: usize,
+    key: Key,
+) -> Values {
+    let original = data.x.to::<f32>();
+    let y: Vec<f32> = data.y.iter().map(|v| *v as f32).collect();
+    let width = reach.unit.len();
+    let bound = |i: usize| epsilon * reach.unit[i % width];
+    let inside = |i: usize, v: f64| {
+        let (x, b) = (f64::from(original[i]), bound(i));
+        if b == 0.0 { original[i] } else { v.clamp(x - b, x + b).clamp(reach.range.0, reach.range.1) as f32 }
+    };
+    // Downhill in the log-likelihood; where the gradient is 0 there is nowhere to go.
+    let step = |x: &[f32], size: f64| -> Vec<f32> {
+        let (_, gradient) = input_gradient::<f32>(model, draws, key, x, &y);
+        let towards = |i: usize| match gradient[i] {
+            g if g > 0.0 => -1.0,
+            g if g < 0.0 => 1.0,
+            _ => 0.0,
+        };
+        (0..x.len()).map(|i| inside(i, f64::from(x[i]) + size * bound(i) * towards(i))).collect()
+    };
+    let changed = match attack {
+        Attack::Fgsm => step(&original, 1.0),
+        Attack::Pgd => {
+            let mut stream = Stream::new(key.purpose(Purpose::Estimate));
+            let start = (0..original.len()).map(|i| {
+                let shift = 2.0 * stream.uniform() - 1.0;
+                inside(i, f64::from(original[i]) + bound(i) * shift)
+            });
+            let start: Vec<f32> = start.collect();
+            (0..PGD_STEPS).fold(start, |x, _| step(&x, 2.5 / PGD_STEPS as f64))
+        }
+    };
+    Values::F32(changed.into())
+}

@@ -1,0 +1,72 @@
+//! Telling rows apart by how unsure the model is of them: data unlike those it was fitted to, or made to fool it.
+//!
+//! Every measure grows with doubt. Classes: total `H[p̄]`, aleatoric (mean of `H[pₛ]`), epistemic (mutual information), and 1 − the
+//! largest probability. Real and count outcomes: the three standard deviations. Reference: Hendrycks & Gimpel (2017), A baseline
+//! for detecting misclassified and out-of-distribution examples.
+
+use crate::likelihood::Outcome;
+use crate::predict::Predictive;
+use crate::score::Roc;
+
+/// A measure of doubt with its value at every row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Doubt {
+    /// total, aleatoric, epistemic or max_probability.
+    pub measure: &'static str,
+    /// One number per row; more is more doubt.
+    pub values: Vec<f64>,
+}
+
+/// Every measure of doubt that the kind of outcome has.
+pub fn doubts(predictive: &Predictive, outcome: Outcome) -> Vec<Doubt> {
+    let of =
+        |measure, value: &dyn Fn(usize) -> f64| Doubt { measure, values: (0..predictive.rows()).map(value).collect() };
+    if outcome == Outcome::Class {
+        let c = predictive.classes();
+        return vec![
+            of("total", &|n| c.total[n]),
+            of("aleatoric", &|n| c.aleatoric[n]),
+            of("epistemic", &|n| c.mutual_information(n)),
+            of("max_probability", &|n| 1.0 - c.row(n)[c.predicted(n)]),
+        ];
+    }
+    let real = predictive.real();
+    vec![of("total", &|n| real.std(n).0), of("aleatoric", &|n| real.std(n).2), of("epistemic", &|n| real.std(n).1)]
+}
+
+/// How well a measure of doubt tells other rows from known ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detection {
+    /// Which measure.
+    pub measure: &'static str,
+    /// P(another row is doubted more than a known one), ties half.
+    pub auroc: f64,
+    /// Average precision with the other rows as positives.
+    pub aupr_out: f64,
+    /// Average precision with the known rows as positives, ranked by being sure.
+    pub aupr_in: f64,
+    /// Share of the other rows that pass as known at a threshold that at least 95 % of the known rows pass.
+    pub fpr95: f64,
+    /// Best share of the other rows found at a threshold that finds at most 5 % of the known rows.
+    pub tpr_at_fpr5: f64,
+    /// Whether all rows have the same doubt, so that nothing can be told apart.
+    pub constant: bool,
+}
+
+/// How well the measure tells the two sets apart; none where one of them has no rows.
+pub fn detect(known: &Doubt, other: &Doubt) -> Option<Detection> {
+    let by_doubt = Roc::new(&other.values, &known.values);
+    let negated = |d: &Doubt| d.values.iter().map(|v| -v).collect::<Vec<_>>();
+    let by_certainty = Roc::new(&negated(known), &negated(other));
+    let mut all = known.values.iter().chain(&other.values);
+    let first = all.next()?;
+    Some(Detection {
+        measure: known.measure,
+        auroc: by_doubt.auroc()?,
+        aupr_out: by_doubt.average_precision()?,
+        aupr_in: by_certainty.average_precision()?,
+        fpr95: by_certainty.false_positives_at(0.95)?,
+        tpr_at_fpr5: by_doubt.true_positives_at(0.05)?,
+        constant: all.all(|v| v == first),
+    })
+}

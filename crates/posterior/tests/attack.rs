@@ -1,0 +1,173 @@
+//! Attacks: the gradient of the predictive against finite differences, and what a changed input may and may not be.
+
+use posterior::apply::attack::{Attack, Reach, input_gradient, perturb};
+use posterior::apply::detect::{Doubt, detect};
+use posterior::data::{Column, EncodeOptions, Images, Table, Values};
+use posterior::inference::Silent;
+use posterior::model::{Choice, Model, Recipe};
+use posterior::nn::{Activation, NetworkSpec, Shape};
+use posterior::rng::{Key, Stream};
+use posterior::settings::Value;
+
+fn table(classes: bool) -> Table {
+    let mut stream = Stream::new(Key::new(1));
+    let (mut a, mut b, mut colour, mut flag, mut class, mut real) = (vec![], vec![], vec![], vec![], vec![], vec![]);
+    for i in 0..90 {
+        let k = i % 3;
+        a.push(10.0 * k as f64 + 3.0 * stream.normal());
+        b.push(0.01 * stream.normal() - 0.02 * f64::from(k == 1));
+        colour.push(Some(["red", "green"][i % 2].to_owned()));
+        flag.push(Some(i % 5 == 0));
+        class.push(Some(["x", "y", "z"][k].to_owned()));
+        real.push(k as f64 + 0.3 * stream.normal());
+    }
+    let target = if classes { Column::Text(class) } else { Column::Number(real) };
+    Table::from_columns(vec![
+        ("a".into(), Column::Number(a)),
+        ("colour".into(), Column::Text(colour)),
+        ("b".into(), Column::Number(b)),
+        ("flag".into(), Column::Bool(flag)),
+        ("t".into(), target),
+    ])
+    .unwrap()
+}
+
+fn fit(table: &Table, method: &str, target: &str) -> Model {
+    let recipe = Recipe {
+        network: NetworkSpec::parse("12", Activation::Tanh).unwrap(),
+        method: Choice::named(method).with("epochs", Value::Int(40)),
+        ..Recipe::default()
+    };
+    let options = EncodeOptions { target: target.into(), ..EncodeOptions::default() };
+    Model::fit(&recipe, table, &options, 3, &mut Silent).unwrap()
+}
+
+/// Central differences with step 1e-5 in f64: an error of about 1e-10 from the third derivative and 1e-11 from rounding.
+#[test]
+fn gradients_against_finite_differences() {
+    for (method, classes) in [("map", true), ("mean-field", true), ("mc-dropout", true), ("mean-field", false)] {
+        let table = table(classes);
+        let model = fit(&table, method, "t");
+        let rows = model.encoder.encode(&table, true).unwrap();
+        let (x, y) = (rows.data.x.to::<f64>(), rows.data.y.to_vec());
+        let width = rows.data.shape.len();
+        let of = |x: &[f64]| input_gradient::<f64>(&model, 7, Key::new(5), x, &y);
+        let (values, gradient) = of(&x);
+        assert!(gradient.iter().any(|g| g.abs() > 1e-3), "{method}: a gradient to speak of");
+        for i in 0..width {
+            let moved = |h: f64| {
+                let mut x = x.to_vec();
+                x.iter_mut().skip(i).step_by(width).for_each(|v| *v += h);
+                of(&x).0
+            };
+            let (up, down) = (moved(1e-5), moved(-1e-5));
+            for n in 0..values.len() {
+                let (difference, g) = ((up[n] - down[n]) / 2e-5, gradient[n * width + i]);
+                assert!(
+                    (difference - g).abs() < 1e-7 * (1.0 + g.abs()),
+                    "{method}, row {n}: {g}, expected {difference}"
+                );
+            }
+        }
+        // The value is the predictive's own log-likelihood; that one keeps outputs in single precision.
+        let predictive = posterior::predict::Predictor::predict(
+            &posterior::predict::NetworkPredictor { key: Key::new(5), ..model.predictor(7) },
+            &rows.data.x,
+        );
+        let scale = model.encoder.target_scale().1.ln();
+        for (v, l) in values.iter().zip(predictive.log_likelihood(&model.encoder.decode_target(&y))) {
+            assert!((v - scale - l).abs() < 1e-4 * (1.0 + l.abs()), "{method}: {v} {l}");
+        }
+    }
+}
+
+#[test]
+fn inputs_move_as_far_as_they_may_and_the_outcome_becomes_less_likely() {
+    let table = table(true);
+    let model = fit(&table, "mean-field", "t");
+    let rows = model.encoder.encode(&table, true).unwrap();
+    let reach = Reach::new(&model.encoder, &rows.data);
+    assert_eq!(reach.unit, [1.0, 0.0, 0.0, 1.0, 0.0], "numbers move, categories and flags do not");
+    let x = rows.data.x.to::<f32>();
+    let mean = |x: &Values| {
+        let y: Vec<f32> = rows.data.y.iter().map(|v| *v as f32).collect();
+        let (values, _) = input_gradient::<f32>(&model, 20, Key::new(1), &x.to::<f32>(), &y);
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let mut last = mean(&rows.data.x);
+    for attack in [Attack::Fgsm, Attack::Pgd] {
+        for epsilon in [0.05, 0.3] {
+            let changed = perturb(&model, &rows.data, &reach, attack, epsilon, 20, Key::new(1));
+            let z = changed.to::<f32>();
+            let mut largest = 0.0f32;
+            for (i, (a, b)) in z.iter().zip(x.iter()).enumerate() {
+                let limit = (epsilon * reach.unit[i % 5]) as f32;
+                assert!((a - b).abs() <= limit * (1.0 + 1e-5) + 1e-6, "{attack:?}");
+                largest = largest.max((a - b).abs());
+            }
+            assert!(largest > 0.99 * epsilon as f32, "{attack:?}");
+            let now = mean(&changed);
+            assert!(now < mean(&rows.data.x), "{attack:?} {epsilon}");
+            if attack == Attack::Pgd && epsilon == 0.3 {
+                assert!(now <= last + 1e-3, "ten steps do no worse than one: {now} {last}");
+            }
+            last = now;
+        }
+    }
+    let same = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| perturb(&model, &rows.data, &reach, Attack::Pgd, 0.1, 5, Key::new(1)).to::<f32>())
+    };
+    assert!(same(1) == same(2), "the same bits on any number of threads");
+}
+
+#[test]
+fn pixels_stay_within_their_range() {
+    let mut stream = Stream::new(Key::new(1));
+    let pixels: Vec<f32> = (0..40 * 9).map(|i| if stream.uniform() < 0.5 { (i / 9 % 2) as f32 } else { 0.0 }).collect();
+    let shape = Shape::Image { channels: 1, height: 3, width: 3 };
+    let label = Column::Number((0..40).map(|i| f64::from(i % 2)).collect());
+    let table = Table::from_images(Images { shape, pixels: pixels.clone() }, Some(("label".into(), label))).unwrap();
+    let model = fit(&table, "map", "label");
+    let rows = model.encoder.encode(&table, true).unwrap();
+    let reach = Reach::new(&model.encoder, &rows.data);
+    for attack in [Attack::Fgsm, Attack::Pgd] {
+        let changed = perturb(&model, &rows.data, &reach, attack, 0.25, 1, Key::new(1));
+        let back = model.encoder.decode_inputs(&changed, &table).unwrap();
+        let changed = &back.images().unwrap().pixels;
+        assert!(changed.iter().all(|p| (-1e-6..=1.0 + 1e-6).contains(p)));
+        let farthest = changed.iter().zip(&pixels).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!((farthest - 0.25).abs() < 1e-5, "ε is in brightness: {farthest}");
+    }
+}
+
+#[test]
+fn changed_tables_come_back_in_their_units() {
+    let table = table(true);
+    let model = fit(&table, "map", "t");
+    let rows = model.encoder.encode(&table, true).unwrap();
+    let back = model.encoder.decode_inputs(&rows.data.x, &table).unwrap();
+    assert_eq!(back.column_names().collect::<Vec<_>>(), table.column_names().collect::<Vec<_>>());
+    for (name, column) in table.columns() {
+        match (column, back.column(name).unwrap()) {
+            (Column::Number(a), Column::Number(b)) => {
+                assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12 * (1.0 + a.abs())), "{name}");
+            }
+            (a, b) => assert_eq!(a, b, "{name}"),
+        }
+    }
+}
+
+#[test]
+fn detection_by_doubt() {
+    let doubt = |values: &[f64]| Doubt { measure: "total", values: values.to_vec() };
+    let d = detect(&doubt(&[0.1, 0.2, 0.3, 0.4]), &doubt(&[0.35, 0.5, 0.6])).unwrap();
+    // 11 of 12 pairs are in order; finding all others means taking 0.4 along; letting 95 % of the known pass lets 0.35 pass.
+    assert!((d.auroc - 11.0 / 12.0).abs() < 1e-12 && !d.constant);
+    assert!((d.fpr95 - 1.0 / 3.0).abs() < 1e-12 && (d.tpr_at_fpr5 - 2.0 / 3.0).abs() < 1e-12, "{d:?}");
+    assert!((d.aupr_out - (1.0 + 1.0 + 0.75) / 3.0).abs() < 1e-12, "{d:?}");
+    assert!((d.aupr_in - (3.0 + 0.8) / 4.0).abs() < 1e-12, "{d:?}");
+    let same = detect(&doubt(&[0.0; 4]), &doubt(&[0.0; 3])).unwrap();
+    assert!(same.constant && same.auroc == 0.5 && same.tpr_at_fpr5 == 0.0 && same.fpr95 == 1.0);
+    assert_eq!(detect(&doubt(&[]), &doubt(&[1.0])), None);
+}
