@@ -1,9 +1,10 @@
-//! Benchmarks: `steps [threads]`, `predict [threads]`, `members [threads]`, `rng`, `published NAME`.
+//! Benchmarks: `steps [threads]`, `predict [threads]`, `laplace [threads]`, `members [threads]`, `rng`, `published NAME`.
 //!
-//! `steps`, `predict` and `members` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
+//! All but the last two print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
 //! `published` prints one JSON line per result.
 
+mod laplace;
 mod members;
 mod predict;
 mod published;
@@ -14,7 +15,7 @@ mod timing;
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: posterior-bench steps [threads] | predict [threads] | members [threads] | rng | published NAME";
+    "usage: posterior-bench steps [threads] | predict [threads] | laplace [threads] | members [threads] | rng | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some("steps") => run(steps::run),
         Some("predict") => run(predict::run),
+        Some("laplace") => run(laplace::run),
         Some("members") => run(members::run),
         Some("rng") => run(rng::run),
         Some("published") => match args.get(1) {

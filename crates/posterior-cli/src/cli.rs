@@ -17,6 +17,8 @@ pub enum Command {
     Demo(Demo),
     /// Fits a Bayesian neural network to a data file
     Fit(Fit),
+    /// Takes the weights of a network trained in PyTorch, so that Laplace and evaluation work on it
+    Import(Import),
     /// Predicts the rows of a data file, with uncertainty
     Predict(Predict),
     /// Scores a model on rows whose outcome is known
@@ -136,6 +138,46 @@ pub struct Fit {
     pub method: Option<String>,
     #[command(flatten)]
     pub recipe: Recipe,
+    /// Begin at the weights of this model, with its network, likelihood and scales; laplace takes them as they are
+    #[arg(long, value_name = "MODEL")]
+    pub start: Option<PathBuf>,
+    /// Where the model goes
+    #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Import {
+    /// A state dict of Linear and Conv2d modules, as safetensors.torch.save_file writes it
+    #[arg(value_name = "WEIGHTS")]
+    pub weights: PathBuf,
+    /// Rows like those it was trained on: names and order of the inputs, classes, and the noise come from them
+    #[arg(long, value_name = "DATA")]
+    pub data: PathBuf,
+    /// Labels of IDX images [default: the file named like DATA with labels-idx1 for images-idx3]
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Take a column as text even if it looks like numbers; may be given more than once
+    #[arg(long, value_name = "COLUMN")]
+    pub text: Vec<String>,
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub recipe: Recipe,
+    /// Names of the modules in the order of the network's layers, as in conv1,conv2,fc1 [default: sorted by name]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub modules: Vec<String>,
+    /// What the network was trained on in standard deviations from the mean of DATA rather than as it is
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = ["none", "inputs", "target", "both"])]
+    pub standardise: String,
+    /// The network was trained on (x - MEAN)/STD of all inputs, pixels from 0 to 1
+    #[arg(long, value_name = "MEAN", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub input_mean: f64,
+    /// See --input-mean
+    #[arg(long, value_name = "STD", default_value_t = 1.0)]
+    pub input_std: f64,
     /// Where the model goes
     #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
     pub out: PathBuf,
@@ -233,7 +275,7 @@ pub struct Select {
     /// What differs: KEY=V1,V2,… with a setting as in --set, or network (widths as 50x50), width, depth, activation, prior, likelihood; several give a grid
     #[arg(long, value_name = "KEY=V1,V2,…", required = true)]
     pub over: Vec<String>,
-    /// How to infer: linear (exact), mean-field (a bound), or another that gives evidence [default: linear for degree, else mean-field]
+    /// How to infer: linear (exact), laplace, mean-field (a bound), or another that gives evidence [default: linear for degree, else mean-field]
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,
     #[command(flatten)]
@@ -325,6 +367,7 @@ impl Command {
         match self {
             Command::Demo(a) => &a.common,
             Command::Fit(a) => &a.common,
+            Command::Import(a) => &a.common,
             Command::Predict(a) => &a.common,
             Command::Evaluate(a) => &a.common,
             Command::Gradients(a) => &a.common,

@@ -207,6 +207,13 @@ impl Settings {
         Settings(table.iter().map(|s| (s.name.to_owned(), self.get(s.name).clone())).collect())
     }
 
+    /// With another value of one setting, which the caller knows to be allowed.
+    pub fn with(&self, name: &str, value: Value) -> Settings {
+        let mut map = self.0.clone();
+        map.insert(name.to_owned(), value);
+        Settings(map)
+    }
+
     fn get(&self, name: &str) -> &Value {
         // A name that is not in the table is a slip in this code base, caught by the conformance tests.
         self.0.get(name).unwrap_or_else(|| panic!("the table of settings has no row '{name}'"))

@@ -11,14 +11,25 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 pub fn run(args: &Fit) -> anyhow::Result<()> {
-    let recipe = recipe::from_flags(&args.recipe, args.method.as_deref())?;
-    let table = read(&args.data, None)?;
-    let options = encode_options(&args.target, &table)?;
+    let start = args.start.as_deref().map(artifact::load).transpose()?;
+    let table = read(&args.data, start.as_ref().map(|m| &m.encoder))?;
     check_writable(&args.out)?;
+    let seed = args.common.seed.unwrap_or(0);
     let mut terminal = Terminal::new(&args.common, "fitting");
-    let mut model = Model::fit(&recipe, &table, &options, args.common.seed.unwrap_or(0), &mut terminal)?;
+    let mut model = match &start {
+        Some(start) => {
+            let recipe = recipe::from_start(start.recipe.clone(), &args.recipe, args.method.as_deref())?;
+            check_target(args, &start.encoder.target.name)?;
+            Model::fit_from(start, &recipe, &table, seed, &mut terminal)?
+        }
+        None => {
+            let recipe = recipe::from_flags(&args.recipe, args.method.as_deref())?;
+            Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal)?
+        }
+    };
     terminal.done();
-    if args.target.task == "auto" {
+    if args.target.task == "auto" && start.is_none() {
+        let options = encode_options(&args.target, &table)?;
         notes(&args.common, &looks_like_classes(&table, &options.target).into_iter().collect::<Vec<_>>());
     }
     // The file follows from data, recipe and seed alone: how long it took is told here and not kept.
@@ -32,6 +43,18 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
         return Ok(());
     }
     print(&facts(&rows(&model, &args.out)))
+}
+
+/// With --start the target is the model's.
+fn check_target(args: &Fit, of_model: &str) -> anyhow::Result<()> {
+    match &args.target.target {
+        Some(target) if target != of_model => {
+            anyhow::bail!(
+                "--target {target} is not what the model of --start predicts, which is '{of_model}'; leave it out"
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A few whole numbers, each in many rows, are more often classes than amounts.
@@ -106,6 +129,9 @@ fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
                 ("objective", format!("{word} {} (negative log-likelihood {nll}, {penalty})", number(last.objective)))
             }
         });
+    }
+    if let Some(evidence) = model.posterior.log_evidence().filter(|_| s.penalty_name != "KL") {
+        rows.push(("evidence", format!("log p(D) about {}", number(evidence))));
     }
     rows.push(("model", out.display().to_string()));
     rows

@@ -6,6 +6,7 @@ mod demo_kl;
 mod evaluate;
 mod fit;
 mod gradients;
+mod import;
 mod inspect;
 mod methods;
 mod predict;
@@ -24,6 +25,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Demo(args) if args.tour.is_some() => demo_kl::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Fit(args) => fit::run(args),
+        Command::Import(args) => import::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Evaluate(args) => evaluate::run(args),
         Command::Gradients(args) => gradients::run(args),
@@ -93,10 +95,12 @@ fn by_draws(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
     predictor
 }
 
-/// The model's predictor, by draws or by moments.
+/// The model's predictor, by moments if they are asked for, else as its recipe says: linearised or by draws.
 fn predictor(model: &Model, draws: u32, moments: bool, common: &Common) -> anyhow::Result<Box<dyn Predictor>> {
     Ok(if moments {
         Box::new(model.moments_predictor(draws as usize)?)
+    } else if let Some(link) = model.link() {
+        Box::new(model.linearised_predictor(draws as usize, link)?)
     } else {
         Box::new(by_draws(model, draws, common))
     })

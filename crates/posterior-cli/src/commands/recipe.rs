@@ -8,10 +8,31 @@ use posterior::settings::Value;
 
 /// The configuration file's recipe, or the default one, with the flags laid over it.
 pub fn from_flags(flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<Recipe> {
-    let mut recipe = match &flags.config {
+    let recipe = match &flags.config {
         Some(path) => Recipe::from_file(path)?,
         None => Recipe::default(),
     };
+    over(recipe, flags, method)
+}
+
+/// The recipe of a model that is started from, with a prior and a method of the flags; its network and likelihood are the model's.
+pub fn from_start(mut recipe: Recipe, flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<Recipe> {
+    let given = [
+        ("--network", flags.network.is_some()),
+        ("--activation", flags.activation.is_some()),
+        ("--likelihood", flags.likelihood.is_some()),
+        ("--config", flags.config.is_some()),
+    ];
+    if let Some((flag, _)) = given.iter().find(|(_, given)| *given) {
+        bail!(
+            "{flag} does not go with --start, which takes network and likelihood from the model; leave one of them out"
+        );
+    }
+    recipe.method = Choice::default();
+    over(recipe, flags, method)
+}
+
+fn over(mut recipe: Recipe, flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<Recipe> {
     let activation = flags.activation.as_deref().map(Activation::find).transpose()?;
     match (&flags.network, activation) {
         (Some(text), Some(_)) if NETWORKS.iter().any(|(name, _)| *name == text.trim()) => {

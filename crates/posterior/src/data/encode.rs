@@ -53,6 +53,24 @@ impl Encoder {
         }
     }
 
+    /// With these scales for all numbers (pixels too) and for a real target instead of those of the training rows: for a network that was
+    /// trained on numbers scaled otherwise, or not at all.
+    pub fn with_scales(mut self, inputs: Option<Scale>, target: Option<Scale>) -> Encoder {
+        if let Some(scale) = inputs {
+            match &mut self.inputs {
+                Inputs::Columns(features) => features.iter_mut().for_each(|f| match &mut f.kind {
+                    FeatureKind::Standard(own) | FeatureKind::Bool(own) => *own = scale,
+                    FeatureKind::OneHot { .. } => {}
+                }),
+                Inputs::Images { scale: own, .. } => *own = scale,
+            }
+        }
+        if let (Some(scale), TargetKind::Real(own)) = (target, &mut self.target.kind) {
+            *own = scale;
+        }
+        self
+    }
+
     /// How the target is encoded.
     pub fn target_kind(&self) -> &TargetKind {
         &self.target.kind

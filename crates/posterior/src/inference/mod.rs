@@ -8,6 +8,7 @@ mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;
 mod ivon;
+pub mod laplace;
 mod last_layer;
 mod linear;
 mod low_rank;
@@ -32,6 +33,7 @@ pub use full_covariance::FullCovarianceInference;
 pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
+pub use laplace::{Laplace, LaplaceApproximation, LaplaceOptions};
 pub use last_layer::LastLayer;
 pub use linear::LinearInference;
 pub use low_rank::LowRankInference;
@@ -114,6 +116,7 @@ pub const METHODS: &[MethodEntry] = &[
     swag::ENTRY,
     linear::ENTRY,
     last_layer::ENTRY,
+    laplace::ENTRY,
     ivon::ENTRY,
     bbvi::ENTRY,
     mc_dropout::ENTRY,

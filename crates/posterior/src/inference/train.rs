@@ -117,6 +117,15 @@ fn diverged(what: &str, value: f64, step: u64) -> Error {
     )
 }
 
+/// How many epochs the settings ask for.
+pub(super) fn epochs(problem: &Problem, settings: &Settings) -> usize {
+    let per_epoch = problem.data().rows.div_ceil(settings.count("batch_size").max(1)).max(1);
+    match settings.count("epochs") {
+        0 => STEPS.div_ceil(per_epoch).max(10),
+        n => n,
+    }
+}
+
 /// Runs the epochs.
 pub(super) fn train(
     stepper: &mut dyn Stepper,

@@ -202,14 +202,18 @@ impl Likelihood for Categorical {
     fn hessian_row(&self, f: &[f64], _y: &[f64], _noise: &[f64], out: &mut [f64]) {
         let k = self.classes;
         let all = log_sum_exp(f);
-        let p = |i: usize| (f[i] - all).exp();
+        (0..k).for_each(|i| out[i * k + i] = (f[i] - all).exp());
         for i in 0..k {
-            let mut others = 0.0;
-            for j in (0..k).filter(|j| *j != i) {
-                out[i * k + j] = -p(i) * p(j);
-                others += p(j);
+            let p = out[i * k + i];
+            for j in 0..i {
+                let product = -p * out[j * k + j];
+                (out[i * k + j], out[j * k + i]) = (product, product);
             }
-            out[i * k + i] = p(i) * others; // p(1 − p), exact when p is nearly 1
+        }
+        for i in 0..k {
+            // p(1 − p) as the sum of p times the others: exact when p is nearly 1.
+            out[i * k + i] = 0.0;
+            out[i * k + i] = -out[i * k..(i + 1) * k].iter().sum::<f64>();
         }
     }
     /// Of the class as a number.

@@ -1,18 +1,23 @@
 //! A fitted model: everything needed to predict, from one fit or from one file.
 
 mod file;
+mod import;
 mod recipe;
 
+pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
-use crate::predict::{MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
+use crate::predict::{
+    LinearisedPredictor, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale,
+};
 use crate::rng::Key;
+use crate::settings::Value;
 use std::sync::Arc;
 
 /// A network with its posterior and the transforms of its data.
@@ -47,13 +52,42 @@ impl Model {
     ) -> Result<Model> {
         let fitted = Encoder::fit(table, options)?;
         fitted.warnings.iter().for_each(|w| observer.warn(w));
-        let encoder = fitted.encoder;
+        Model::fit_encoded(recipe, fitted.encoder, table, None, seed, observer)
+    }
+
+    /// Fits another method from the point where a model is: the same network, likelihood and encoding of the table. `recipe` says the method, and the
+    /// prior; methods that take gradient steps begin at the model's weights, and `laplace` takes them as they are.
+    pub fn fit_from(
+        start: &Model,
+        recipe: &Recipe,
+        table: &Table,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Model> {
+        let w = start.point().ok_or_else(|| {
+            let what = format!("a posterior of kind '{}' has no point to start from", start.posterior.kind());
+            Error::setting(what, "start from a model fitted by map, ml, mean-field or laplace, or an imported one")
+        })?;
+        Model::fit_encoded(recipe, start.encoder.clone(), table, Some(w), seed, observer)
+    }
+
+    fn fit_encoded(
+        recipe: &Recipe,
+        encoder: Encoder,
+        table: &Table,
+        start: Option<Vec<f32>>,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Model> {
         let Encoded { data, .. } = encoder.encode(table, true)?;
         let rows = data.rows;
         let resolved = recipe.resolve(&encoder)?;
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
         let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
-        let problem = resolved.problem(data)?;
+        let mut problem = resolved.problem(data)?;
+        if let Some(w) = start {
+            problem = problem.with_start(w)?;
+        }
         let fit = method.fit(&problem, Key::new(seed), observer)?;
         Ok(Model {
             recipe,
@@ -65,6 +99,15 @@ impl Model {
             likelihood,
             posterior: fit.posterior.into(),
         })
+    }
+
+    /// One vector of parameters that stands for the posterior: its point or its mean, where it has one.
+    pub fn point(&self) -> Option<Vec<f32>> {
+        if self.posterior.is_point() {
+            return Some(self.posterior.draw(Key::new(self.seed)).w);
+        }
+        let mean = self.posterior.as_prior().map(|(mean, _)| mean);
+        mean.or(self.posterior.as_blocks().map(|q| q.mean())).map(<[f32]>::to_vec)
     }
 
     /// A predictor with S draws.
@@ -86,9 +129,33 @@ impl Model {
         MomentsPredictor::new(&*self.network, self.likelihood.clone(), &*self.posterior, components, scale)
     }
 
-    /// The predictive distribution at encoded rows.
+    /// A predictor by the linearised network, with S components; an error where the posterior is not a Gaussian over blocks, as that of
+    /// `laplace` is.
+    pub fn linearised_predictor(&self, components: usize, link: Link) -> Result<LinearisedPredictor> {
+        let Some(q) = self.posterior.as_blocks() else {
+            let what = format!("a posterior of kind '{}' cannot be linearised", self.posterior.kind());
+            return Err(Error::setting(what, "predict from draws of the weights, or fit with laplace"));
+        };
+        let scale = Model::target_scale(&self.encoder);
+        LinearisedPredictor::new(self.network.clone(), self.likelihood.clone(), q, components, link, scale)
+    }
+
+    /// How the recipe wants to predict: linearised where the method's setting `predictive` says so, else by draws.
+    pub fn link(&self) -> Option<Link> {
+        self.posterior.as_blocks()?;
+        match self.recipe.method.settings.get("predictive") {
+            Some(Value::Text(word)) if word == "linearised" => Some(Link::Average),
+            Some(Value::Text(word)) if word == "probit" => Some(Link::Probit),
+            _ => None,
+        }
+    }
+
+    /// The predictive distribution at encoded rows, in the way the recipe wants it.
     pub fn predict(&self, rows: &Encoded, draws: usize) -> Predictive {
-        self.predictor(draws).predict(&rows.data.x)
+        match self.link().and_then(|link| self.linearised_predictor(draws, link).ok()) {
+            Some(linearised) => linearised.predict(&rows.data.x),
+            None => self.predictor(draws).predict(&rows.data.x),
+        }
     }
 
     /// From standardised targets back to the user's units.

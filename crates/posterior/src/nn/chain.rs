@@ -3,6 +3,7 @@
 use super::dropout::Dropout;
 use super::layer::{Layer, LayerSpace, Pass};
 use super::layout::BlockSpec;
+use super::leaf::Leaf;
 use super::noisy::{Gradient, Weights};
 use crate::Precision;
 use crate::error::Result;
@@ -113,5 +114,64 @@ impl Chain {
                 Weights::Noisy(w) => layer.backward_noisy(w, input, &pass, space, grad, accumulate, d_input),
             }
         }
+    }
+
+    /// The gradient in every layer's pre-activations from the last layer down to layer `first`, without dL/dw; dL/dx of layer 0 into
+    /// `dx`, if wanted.
+    pub fn pull_back<R: Precision>(
+        &self,
+        w: &[R],
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        spaces: &mut [LayerSpace<R>],
+        first: usize,
+        mut dx: Option<&mut [R]>,
+    ) {
+        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate().skip(first).rev() {
+            let (before, after) = spaces.split_at_mut(i);
+            let (out, d_input) = match before.last_mut() {
+                Some(LayerSpace { out, delta, .. }) => (Some(&**out), Some(&mut delta[..x.rows * layer.input().len()])),
+                None => (None, dx.take()),
+            };
+            let input = self.input(i, x, out);
+            let d_input = d_input.filter(|_| i > first || first == 0);
+            R::layer(&**layer).pull_back(&w[range.clone()], input, &Chain::pass(pass, i), &mut after[0], d_input);
+        }
+    }
+
+    pub fn leaf_inputs<R: Precision>(
+        &self,
+        x: MatRef<'_, R>,
+        spaces: &[LayerSpace<R>],
+        first: usize,
+        visit: &mut dyn FnMut(&[R]),
+    ) {
+        for (i, layer) in self.layers.iter().enumerate().skip(first) {
+            let before = i.checked_sub(1).map(|j| &*spaces[j].out);
+            R::layer(&**layer).leaf_inputs(self.input(i, x, before), &spaces[i], visit);
+        }
+    }
+
+    pub fn leaf_deltas<R: Precision>(
+        &self,
+        rows: usize,
+        spaces: &[LayerSpace<R>],
+        first: usize,
+        visit: &mut dyn FnMut(&[R]),
+    ) {
+        for (layer, space) in self.layers.iter().zip(spaces).skip(first) {
+            R::layer(&**layer).leaf_deltas(rows, space, visit);
+        }
+    }
+
+    /// The layers' leaves, by their places within the chain and with the layer's number; or the description of the first layer
+    /// that has parameters but no leaves.
+    pub fn leaves(&self) -> std::result::Result<Vec<Leaf>, String> {
+        let mut all = Vec::new();
+        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate() {
+            let own = layer.leaves().ok_or_else(|| layer.describe())?;
+            all.extend(own.into_iter().map(|l| Leaf { start: l.start + range.start, layer: i, ..l }));
+        }
+        Ok(all)
     }
 }

@@ -8,6 +8,7 @@ use super::activation::Activation;
 use super::im2col::{Epilogue, Geometry};
 use super::layer::{Layer, Shape};
 use super::layout::{BlockSpec, Role};
+use super::leaf::Leaf;
 use super::pool::{Windows, image_of};
 use crate::error::{Error, Result};
 
@@ -136,5 +137,10 @@ impl Layer for Conv {
             BlockSpec::new("weight", shape, Role::Weight, g.patch()).gain(self.epilogue.activation.gain()),
             BlockSpec::new("bias", vec![self.channels], Role::Bias, g.patch()),
         ]
+    }
+
+    fn leaves(&self) -> Option<Vec<Leaf>> {
+        let (inputs, units, area) = (self.geometry.patch(), self.channels, self.geometry.area());
+        Some(vec![Leaf { start: 0, inputs, units, area, transposed: true, layer: 0 }])
     }
 }

@@ -326,7 +326,7 @@ impl Conv {
 }
 
 /// Scratch before the lanes' buffers: the teams' gradients, kept pre-activations, factors of row noise.
-const KEPT: usize = 3;
+pub(super) const KEPT: usize = 3;
 
 impl<R: Normals> LayerOps<R> for Conv {
     /// Untouched memory costs nothing, and only as many lanes are touched as there are threads.
@@ -360,6 +360,18 @@ impl<R: Normals> LayerOps<R> for Conv {
         dx: Option<&mut [R]>,
     ) {
         self.pass_backward(w.into(), x, pass, space, grad.into(), accumulate, dx);
+    }
+
+    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, _pass: &Pass, space: &mut LayerSpace<R>, dx: Option<&mut [R]>) {
+        self.pull_back_groups(w, x, space, dx);
+    }
+
+    fn leaf_inputs(&self, x: MatRef<'_, R>, _space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        visit(&self.patches(x));
+    }
+
+    fn leaf_deltas(&self, rows: usize, space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        visit(&self.spread_deltas(rows, space));
     }
 
     fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {

@@ -6,6 +6,7 @@
 use super::activation::{Activation, with_activation};
 use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
 use super::layout::{BlockSpec, Role};
+use super::leaf::Leaf;
 use super::noisy::{
     Gradient, Noisy, add_input_gradient, add_noise_by_row, change_input, fill_factor, grow, noise_key, through_factor,
 };
@@ -108,6 +109,16 @@ simd_fn! {
 }
 
 simd_fn! {
+    /// δ ← δ ⊙ φ′ in place.
+    fn slope_only<R>(activation: Activation, z: &[R], a: &[R], delta: &mut [R]) {
+        let (z, a) = (&z[..delta.len()], &a[..delta.len()]);
+        with_activation!(activation, A => for i in 0..delta.len() {
+            delta[i] *= A.slope::<R, F>(z[i], a[i]);
+        });
+    }
+}
+
+simd_fn! {
     /// Both products of the backward pass of a layer with one output, in one pass: dL/dw ← dL/dw + Σ δx, dL/dx ← δw.
     fn single_output<R>(x: &[R], w: &[R], delta: &[R], d_weight: &mut [R], dx: &mut [R]) {
         let n = w.len();
@@ -182,6 +193,28 @@ impl<R: Normals> LayerOps<R> for Dense {
             let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);
             gemm((x.rows, self.fan_in, self.units), dx, false, rows, weight_t, pass.threads);
         }
+    }
+
+    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>, dx: Option<&mut [R]>) {
+        let len = x.rows * self.units;
+        let (a, delta) = (&space.out[..len], &mut space.delta[..len]);
+        if self.activation != Activation::Identity {
+            let z = if self.activation.slope_needs_input() { &space.scratch[0][..len] } else { a };
+            slope_only(self.activation, z, a, delta);
+        }
+        if let Some(dx) = dx {
+            let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);
+            let size = (x.rows, self.fan_in, self.units);
+            gemm(size, dx, false, Mat::rows_of(&*delta, self.units), weight_t, pass.threads);
+        }
+    }
+
+    fn leaf_inputs(&self, x: MatRef<'_, R>, _space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        visit(x.data);
+    }
+
+    fn leaf_deltas(&self, rows: usize, space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        visit(&space.delta[..rows * self.units]);
     }
 
     fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
@@ -270,6 +303,10 @@ impl Layer for Dense {
             BlockSpec::new("weight", vec![self.fan_in, self.units], Role::Weight, self.fan_in).gain(gain),
             BlockSpec::new("bias", vec![self.units], Role::Bias, self.fan_in),
         ]
+    }
+    fn leaves(&self) -> Option<Vec<Leaf>> {
+        let (inputs, units) = (self.fan_in, self.units);
+        Some(vec![Leaf { start: 0, inputs, units, area: 1, transposed: false, layer: 0 }])
     }
     fn as_dense(&self) -> Option<&Dense> {
         Some(self)

@@ -2,6 +2,7 @@
 
 use super::dense::Dense;
 use super::layout::BlockSpec;
+use super::leaf::Leaf;
 use super::noisy::{Gradient, Noisy};
 use crate::error::Result;
 use crate::math::{MatRef, Real, Threads};
@@ -116,6 +117,19 @@ pub trait LayerOps<R: Real>: Send + Sync {
         dx: Option<&mut [R]>,
     );
 
+    /// As `backward`, without dL/dw: leaves the gradient in the layer's pre-activations in `space`, for
+    /// [`LayerOps::leaf_deltas`], and writes dL/dx if wanted.
+    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>, dx: Option<&mut [R]>) {
+        debug_assert!(w.is_empty(), "a layer with parameters has a pull-back of its own");
+        self.backward(w, x, pass, space, &mut [], false, dx);
+    }
+
+    /// After `forward`: for every [`Leaf`] of the layer, in order, what its weights multiply, `(rows · area) × inputs`.
+    fn leaf_inputs(&self, _x: MatRef<'_, R>, _space: &LayerSpace<R>, _visit: &mut dyn FnMut(&[R])) {}
+
+    /// After `pull_back` over `rows` rows: for every [`Leaf`] of the layer, in order, dL/dz, `(rows · area) × units`.
+    fn leaf_deltas(&self, _rows: usize, _space: &LayerSpace<R>, _visit: &mut dyn FnMut(&[R])) {}
+
     /// As `forward`, with a draw of the parameters for every row. A layer without parameters has nothing to draw.
     fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
         debug_assert!(w.mean.is_empty(), "a layer with parameters has noise of its own");
@@ -150,6 +164,10 @@ pub trait Layer: LayerOps<f32> + LayerOps<f64> + Debug {
     /// For a layer that holds others: the same with dropout before each of them that has parameters.
     fn with_dropout(&self, _rate: f64) -> Result<Option<Arc<dyn Layer>>> {
         Ok(None)
+    }
+    /// Its parameters as curvature sees them, by their places within the layer; none where it has parameters that cannot be seen so.
+    fn leaves(&self) -> Option<Vec<Leaf>> {
+        self.blocks().is_empty().then(Vec::new)
     }
     /// The layer itself where it is dense: what moments pass through.
     fn as_dense(&self) -> Option<&Dense> {

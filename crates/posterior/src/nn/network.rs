@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::dense::Dense;
 use super::layer::{Layer, LayerSpace, Pass, Shape};
 use super::layout::{Layout, Role};
+use super::leaf::Leaf;
 use super::noisy::{Gradient, Weights};
 use crate::Precision;
 use crate::error::Result;
@@ -59,6 +60,15 @@ pub trait Network<R: Real>: Send + Sync {
         accumulate: bool,
         dx: Option<&mut [R]>,
     );
+
+    /// As `backward` under fixed weights, without dL/dw, and only down to layer `first`.
+    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &mut Workspace<R>, first: usize);
+
+    /// After `forward`: for every leaf from layer `first` on, in order, what its weights multiply, `(rows · area) × inputs`.
+    fn leaf_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
+
+    /// After `pull_back`: for every leaf from layer `first` on, in order, dL/dz, `(rows · area) × units`.
+    fn leaf_deltas(&self, rows: usize, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
 }
 
 /// A network in both precisions, with its layout.
@@ -76,6 +86,8 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
     /// The same network with dropout on the inputs of every layer that has parameters; the first of these has a rate of
     /// its own. The parameters and their order stay.
     fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>>;
+    /// The parameters layer by layer as curvature sees them, or the description of the first layer that cannot be seen so.
+    fn leaves(&self) -> std::result::Result<Vec<Leaf>, String>;
     /// The layers where all of them are dense, or the description of the first that is not.
     fn dense_layers(&self) -> std::result::Result<Vec<&Dense>, String>;
 }
@@ -127,6 +139,18 @@ impl<R: Precision> Network<R> for Sequential {
     ) {
         self.chain.backward(w, x, pass, &mut ws.layers, grad, accumulate, dx);
     }
+
+    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &mut Workspace<R>, first: usize) {
+        self.chain.pull_back(w, x, pass, &mut ws.layers, first, None);
+    }
+
+    fn leaf_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R])) {
+        self.chain.leaf_inputs(x, &ws.layers, first, visit);
+    }
+
+    fn leaf_deltas(&self, rows: usize, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R])) {
+        self.chain.leaf_deltas(rows, &ws.layers, first, visit);
+    }
 }
 
 impl AnyNetwork for Sequential {
@@ -149,6 +173,9 @@ impl AnyNetwork for Sequential {
         let first = self.layout.blocks().first().map_or(0, |b| b.layer);
         let rates = |i| if i == first { input_rate } else { rate };
         Ok(Arc::new(Sequential::new(self.chain.with_dropout(rates)?)))
+    }
+    fn leaves(&self) -> std::result::Result<Vec<Leaf>, String> {
+        self.chain.leaves()
     }
     fn dense_layers(&self) -> std::result::Result<Vec<&Dense>, String> {
         self.chain.layers.iter().map(|l| l.as_dense().ok_or_else(|| l.describe())).collect()

@@ -6,6 +6,7 @@
 use super::chain::Chain;
 use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
 use super::layout::BlockSpec;
+use super::leaf::Leaf;
 use super::noisy::{Gradient, Noisy, Weights};
 use crate::Precision;
 use crate::error::{Error, Result};
@@ -101,6 +102,23 @@ impl<R: Precision> LayerOps<R> for Residual {
         self.pass_backward(w.into(), x, pass, space, grad.into(), accumulate, dx);
     }
 
+    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>, mut dx: Option<&mut [R]>) {
+        let n = x.data.len();
+        space.children[self.inner.layers.len() - 1].delta[..n].copy_from_slice(&space.delta[..n]);
+        self.inner.pull_back(w, x, pass, &mut space.children, 0, dx.as_deref_mut());
+        if let Some(dx) = dx {
+            axpy(R::ONE, &space.delta[..n], &mut dx[..n]);
+        }
+    }
+
+    fn leaf_inputs(&self, x: MatRef<'_, R>, space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        self.inner.leaf_inputs(x, &space.children, 0, visit);
+    }
+
+    fn leaf_deltas(&self, rows: usize, space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        self.inner.leaf_deltas(rows, &space.children, 0, visit);
+    }
+
     fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
         self.pass_forward(Weights::Noisy(w), x, pass, space);
     }
@@ -136,6 +154,10 @@ impl Layer for Residual {
     fn with_dropout(&self, rate: f64) -> Result<Option<Arc<dyn Layer>>> {
         let inner = self.inner.with_dropout(|_| rate)?;
         Ok(Some(Arc::new(Residual::new(inner)?)))
+    }
+
+    fn leaves(&self) -> Option<Vec<Leaf>> {
+        self.inner.leaves().ok()
     }
 
     /// The inner layers' blocks; their number within this block is appended to the path.

@@ -2,9 +2,11 @@
 
 mod adam;
 mod bfgs;
+mod lbfgs;
 mod schedule;
 
 pub use adam::{Adam, AdamStep, Law, Pull};
 pub(crate) use adam::{BLOCKS_PER_TASK, ascend, overlapping};
 pub use bfgs::maximise;
+pub use lbfgs::climb;
 pub use schedule::{LEARNING_RATE, SCHEDULE, Schedule, WARMUP};

@@ -1,5 +1,6 @@
 //! What a fit returns: an approximation of p(w | D) that can be drawn from and saved.
 
+mod block_gaussian;
 mod draws;
 mod dropout;
 mod full_covariance;
@@ -11,6 +12,7 @@ mod positions;
 mod prior;
 mod sparse;
 
+pub use block_gaussian::{BlockGaussian, GaussianBlock};
 pub use draws::{Chain, Chains, DrawsPosterior};
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
@@ -94,6 +96,11 @@ pub trait Posterior: Send + Sync + Debug {
         None
     }
 
+    /// The posterior itself where it is a Gaussian over blocks: what is linearised.
+    fn as_blocks(&self) -> Option<&BlockGaussian> {
+        None
+    }
+
     /// The positions of the parameters that are not 0 in every draw, increasing, where the others were pruned.
     fn kept(&self) -> Option<&[u32]> {
         None
@@ -128,6 +135,7 @@ pub const POSTERIORS: &[(&str, Restore)] = &[
     ("low-rank", LowRankPosterior::restore),
     ("full-covariance", FullCovariancePosterior::restore),
     ("draws", DrawsPosterior::restore),
+    ("block-gaussian", BlockGaussian::restore),
 ];
 
 /// Makes a posterior of the named kind from the tensors of a model file.

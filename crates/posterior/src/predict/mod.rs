@@ -1,11 +1,14 @@
 //! From a posterior to a predictive distribution: p(y | x, D) ≈ (1/S) Σₛ p(y | f_{wₛ}(x)), wₛ ~ q.
 
+mod linearised;
+mod linearised_forms;
 mod moments;
 mod predictive;
 mod predictor;
 mod quantile;
 mod uncertainty;
 
+pub use linearised::{LinearisedPredictor, Link};
 pub use moments::MomentsPredictor;
 pub use predictive::{Predictive, TargetScale};
 pub use predictor::{NetworkPredictor, Predictor};

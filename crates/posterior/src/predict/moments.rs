@@ -112,7 +112,7 @@ const PRIMES: [f64; 8] = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0];
 
 /// `count × dimensions` points that fill N(0, I) evenly: every dimension has mean 0 and variance 1, and where there are more
 /// points than dimensions, no two are correlated. A single point is 0.
-fn normal_scores(count: usize, dimensions: usize) -> Vec<f32> {
+pub(super) fn normal_scores(count: usize, dimensions: usize) -> Vec<f32> {
     let n = count as f64;
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let strata: Vec<f64> = (0..count).map(|rank| normal_quantile((rank as f64 + 0.5) / n)).collect();

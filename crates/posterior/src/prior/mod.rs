@@ -186,6 +186,17 @@ impl Prior {
         (!rest.blocks.is_empty()).then_some(rest)
     }
 
+    /// With other standard deviations of the normal blocks, by where they stand in w and what they were; the others stay.
+    pub fn with_normal_std(&self, std: impl Fn(&Range<usize>, f64) -> f64) -> Prior {
+        let mut changed = self.clone();
+        for (range, density) in &mut changed.blocks {
+            if let Some((mean, before)) = density.as_normal() {
+                *density = Arc::new(Normal::new(mean, std(range, before)));
+            }
+        }
+        changed
+    }
+
     /// The priors of biases and of the likelihood's parameters alone: for methods with a law of their own for weights.
     pub fn without_weights(&self) -> Prior {
         let mut rest = self.clone();

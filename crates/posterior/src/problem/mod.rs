@@ -3,6 +3,7 @@
 //! The log joint is a **sum** over all rows. A mini-batch B stands for all of them and is scaled by N/|B|, so that
 //! neither a method nor a user ever needs to know N.
 
+pub mod curvature;
 mod density;
 mod log_density;
 mod moments;
@@ -30,6 +31,7 @@ pub struct Problem {
     prior: Prior,
     data: Dataset,
     layout: Layout,
+    start: Option<Arc<[f32]>>,
 }
 
 /// The layout of all parameters: the network's, then the likelihood's own.
@@ -85,17 +87,44 @@ impl Problem {
                 layout.len()
             ));
         }
-        Ok(Problem { network, likelihood, prior, data, layout })
+        Ok(Problem { network, likelihood, prior, data, layout, start: None })
+    }
+
+    /// The same problem, whose gradient methods begin at given values of all parameters instead of fresh ones.
+    pub fn with_start(mut self, w: Vec<f32>) -> Result<Problem> {
+        if w.len() != self.dim() {
+            let what = format!("a start of {} parameters is given and the model has {}", w.len(), self.dim());
+            return Err(Error::setting(what, "start from a model with the same network and likelihood"));
+        }
+        self.start = Some(w.into());
+        Ok(self)
+    }
+
+    /// The same problem with fresh initial values for gradient methods: for fits that are to differ.
+    pub fn without_start(&self) -> Problem {
+        Problem { start: None, ..self.clone() }
+    }
+
+    /// Where gradient methods begin, if it was given.
+    pub fn start(&self) -> Option<&[f32]> {
+        self.start.as_deref()
+    }
+
+    /// The same problem with another prior.
+    pub fn with_prior(&self, prior: Prior) -> Result<Problem> {
+        let (network, likelihood) = (self.network.clone(), self.likelihood.clone());
+        Ok(Problem { start: self.start.clone(), ..Problem::new(network, likelihood, prior, self.data.clone())? })
+    }
+
+    /// The same problem on other rows, or with other weights of the rows.
+    pub fn with_data(&self, data: Dataset) -> Result<Problem> {
+        let (network, likelihood) = (self.network.clone(), self.likelihood.clone());
+        Ok(Problem { start: self.start.clone(), ..Problem::new(network, likelihood, self.prior.clone(), data)? })
     }
 
     /// The same problem with dropout on the inputs of the network's layers.
     pub fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Problem> {
         Ok(Problem { network: self.network.with_dropout(input_rate, rate)?, ..self.clone() })
-    }
-
-    /// The same problem on other rows, or with other weights of the rows.
-    pub fn with_data(&self, data: Dataset) -> Result<Problem> {
-        Problem::new(self.network.clone(), self.likelihood.clone(), self.prior.clone(), data)
     }
 
     /// P: how many parameters, the likelihood's included.
@@ -133,8 +162,11 @@ impl Problem {
         Density::new(self, max_rows)
     }
 
-    /// Initial values for gradient methods.
+    /// Initial values for gradient methods: the start, if there is one, else fresh ones of the key.
     pub fn initial(&self, key: crate::rng::Key) -> Vec<f32> {
+        if let Some(start) = &self.start {
+            return start.to_vec();
+        }
         let mut w = vec![0.0; self.dim()];
         crate::nn::initialise(&self.layout, self.likelihood.initial_noise(), key, &mut w);
         w

@@ -1,0 +1,305 @@
+//! Laplace's approximation: a Gaussian at the MAP whose precision is the curvature there (METHODS A3).
+//!
+//! q(w) = N(w*, (G + δS⁻¹)⁻¹), w* = argmax log p(w, D), G the generalised Gauss–Newton matrix (`problem/curvature`) whole, as Kronecker
+//! factors or its diagonal, of all weights or of the last layer's; S the prior's covariance. δ (one, or one per layer) and normal noise are chosen
+//! after the fit by the evidence (`evidence.rs`) or by the log-likelihood of rows held back; or in turns with the training (`online`). The
+//! linearised predictive is `predict/linearised.rs`.
+//!
+//! (a) MAP by Adam, or the weights a model was started from. (b) L-BFGS on all rows towards the mode, where that is cheap. (c) One pass for G. (d) One
+//! decomposition, after which every δ costs P.
+//!
+//! References: MacKay (1992), Neural Computation 4; Immer et al. (2021), AISTATS, and ICML for `online`; Daxberger et al. (2021), NeurIPS.
+//! Cost beside MAP: full P²/2 per row and 9P³, kron Σ (in² + K·out²) per row and 9 Σ (in³ + out³), diag P per row.
+
+mod approximation;
+mod evidence;
+mod mode;
+mod spectrum;
+
+pub use approximation::{LaplaceApproximation, LaplaceOptions};
+
+use approximation::normal_prior;
+use super::observer::Observer;
+use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
+use super::{Fit, Method, MethodEntry};
+use crate::data::split;
+use crate::error::Result;
+use crate::family::check_memory;
+use crate::likelihood::Outcome;
+use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::posterior::{BlockGaussian, Posterior};
+use crate::predict::{LinearisedPredictor, Link, Predictor, TargetScale};
+use crate::problem::Problem;
+use crate::problem::curvature::{Structure, Subset};
+use crate::rng::Key;
+use crate::settings::{Allowed, Default, Setting, Settings};
+use std::time::Instant;
+
+const STRUCTURE: Setting = Setting {
+    name: "structure",
+    help: "what is kept of the curvature; auto is full up to 2000 parameters and kron beyond",
+    default: Default::Text("auto"),
+    allowed: Allowed::OneOf(&["auto", "full", "kron", "diag"]),
+};
+const SUBSET: Setting = Setting {
+    name: "subset",
+    help: "which weights are uncertain; the others stay at the MAP",
+    default: Default::Text("all"),
+    allowed: Allowed::OneOf(&["all", "last-layer"]),
+};
+const TUNE: Setting = Setting {
+    name: "tune",
+    help: "what chooses the prior precision and, for evidence, normal noise: the evidence, rows held back, or nothing",
+    default: Default::Text("evidence"),
+    allowed: Allowed::OneOf(&["evidence", "validation", "none"]),
+};
+const PRIOR_PRECISION: Setting = Setting {
+    name: "prior_precision",
+    help: "one factor of the prior's precision for all layers, or one each (by evidence only)",
+    default: Default::Text("scalar"),
+    allowed: Allowed::OneOf(&["scalar", "layer"]),
+};
+const VALIDATION: Setting = Setting {
+    name: "validation",
+    help: "part of the rows held back where tune is validation; nothing is fitted to them",
+    default: Default::Float(0.1),
+    allowed: Allowed::Float(0.01, 0.9),
+};
+const ONLINE: Setting = Setting {
+    name: "online",
+    help: "rounds of training with the evidence choosing prior and noise after each; 0 means after the fit only",
+    default: Default::Int(0),
+    allowed: Allowed::Int(0, 1000),
+};
+const KRON_BIAS: Setting = Setting {
+    name: "kron_bias",
+    help: "for kron: a layer's bias is one more input (joint), or uncorrelated with its weights (separate)",
+    default: Default::Text("joint"),
+    allowed: Allowed::OneOf(&["joint", "separate"]),
+};
+const POLISH: Setting = Setting {
+    name: "polish",
+    help: "steps of L-BFGS on all rows after the training, at most; fewer where rows times parameters are many",
+    default: Default::Int(200),
+    allowed: Allowed::Int(0, 100_000),
+};
+const PREDICTIVE: Setting = Setting {
+    name: "predictive",
+    help: "linearised network in closed form, with averages over outputs or by probit for classes; or weights drawn",
+    default: Default::Text("linearised"),
+    allowed: Allowed::OneOf(&["linearised", "probit", "sampling"]),
+};
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: "laplace",
+    summary: "a Gaussian at the MAP from the curvature there; prior and noise by evidence",
+    gives: "a Gaussian: full, Kronecker-factored or diagonal",
+    settings: &[
+        EPOCHS,
+        BATCH_SIZE,
+        LEARNING_RATE,
+        SCHEDULE,
+        WARMUP,
+        PATIENCE,
+        STRUCTURE,
+        SUBSET,
+        TUNE,
+        PRIOR_PRECISION,
+        VALIDATION,
+        ONLINE,
+        KRON_BIAS,
+        POLISH,
+        PREDICTIVE,
+    ],
+    build: |settings| Box::new(Laplace { settings }),
+};
+
+/// The method with its settings.
+#[derive(Debug)]
+pub struct Laplace {
+    settings: Settings,
+}
+
+/// Parameters up to which `structure = auto` keeps everything.
+const AUTO_FULL: usize = 2000;
+/// Bytes that curvature may take.
+const MOST_BYTES: u128 = 4 << 30;
+/// Bytes from which on a run is told what it will take.
+const TOLD_FROM: u128 = 256 << 20;
+/// Components of the mixture by which a factor of the prior's precision is judged on held-back rows.
+const COMPONENTS: usize = 100;
+/// gᵀΣg above this part of the number of determined parameters: a tenth of a standard deviation each.
+const CONVERGED: f64 = 0.01;
+
+impl Laplace {
+    fn subset(&self, problem: &Problem) -> Result<Subset> {
+        match self.settings.text("subset") {
+            "last-layer" => Subset::last_layer(&**problem.network()),
+            _ => Subset::all(&**problem.network()),
+        }
+    }
+
+    fn structure(&self, subset: &Subset) -> Structure {
+        match self.settings.text("structure") {
+            "full" => Structure::Full,
+            "kron" => Structure::Kron,
+            "diag" => Structure::Diagonal,
+            _ if subset.len() <= AUTO_FULL => Structure::Full,
+            _ => Structure::Kron,
+        }
+    }
+
+    fn options(&self, structure: Structure) -> LaplaceOptions {
+        let (s, by_evidence) = (&self.settings, self.settings.text("tune") == "evidence");
+        LaplaceOptions {
+            structure,
+            per_layer: s.text("prior_precision") == "layer",
+            separate_bias: s.text("kron_bias") == "separate",
+            learn_prior: by_evidence,
+            learn_noise: by_evidence,
+        }
+    }
+
+    /// The rows to learn from and those held back.
+    fn parts(&self, problem: &Problem, key: Key) -> Result<(Problem, Option<Problem>)> {
+        if self.settings.text("tune") != "validation" {
+            return Ok((problem.clone(), None));
+        }
+        let data = problem.data();
+        let classes = (problem.likelihood().outcome() == Outcome::Class).then_some(&data.y[..]);
+        let rows = split(data.rows, self.settings.float("validation"), classes, key)?;
+        let part = |rows: &[usize]| problem.with_data(data.select(rows));
+        Ok((part(&rows.train)?, Some(part(&rows.validation)?)))
+    }
+}
+
+/// Bytes as people say them.
+fn size(bytes: u128) -> String {
+    match bytes as f64 {
+        b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
+        b if b >= 1e6 => format!("{:.0} MB", b / 1e6),
+        b => format!("{:.0} kB", (b / 1e3).ceil()),
+    }
+}
+
+/// Tells what a large run takes, and refuses what does not fit.
+fn plan(subset: &Subset, structure: Structure, observer: &mut dyn Observer) -> Result<()> {
+    let bytes = subset.bytes(structure);
+    let of = |s: Structure| format!("{}", size(subset.bytes(s)));
+    let (kron, diagonal) = (of(Structure::Kron), of(Structure::Diagonal));
+    let fits = |s: Structure| subset.bytes(s) <= MOST_BYTES;
+    let (name, fix) = match structure {
+        Structure::Full if fits(Structure::Kron) => {
+            ("laplace with structure=full", format!("use structure=kron ({kron}) or subset=last-layer"))
+        }
+        Structure::Full | Structure::Kron => {
+            let name = if structure == Structure::Kron {
+                "laplace with structure=kron"
+            } else {
+                "laplace with structure=full"
+            };
+            (name, format!("use structure=diag ({diagonal}) or subset=last-layer"))
+        }
+        Structure::Diagonal => ("laplace with structure=diag", "use subset=last-layer".to_owned()),
+    };
+    check_memory(name, subset.len(), bytes, MOST_BYTES, &fix)?;
+    if bytes >= TOLD_FROM {
+        let full = of(Structure::Full);
+        observer.warn(&format!(
+            "curvature of {} parameters takes about {}: full {full}, kron {kron}, diag {diagonal}",
+            subset.len(),
+            size(bytes)
+        ));
+    }
+    Ok(())
+}
+
+/// Warns where the point is no mode, since a Gaussian there means nothing.
+fn check_mode(problem: &Problem, at: &LaplaceApproximation, w: &[f64], subset: &Subset, observer: &mut dyn Observer) {
+    let gradient = &mode::gradient(problem, w)[subset.range()];
+    let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+    let (length, allowed) = (at.decrement(gradient), CONVERGED * at.determined().max(1.0));
+    if length.is_nan() || length > allowed {
+        observer.warn(&format!(
+            "the fit has not converged: the gradient of the log joint has norm {norm:.3e}, and a Newton step would go {:.2} posterior \
+             standard deviations; a Gaussian there means little: train longer (more epochs, or polish)",
+            length.sqrt()
+        ));
+    }
+}
+
+/// The factor of the prior's precision under which held-back rows are most likely: on a grid from 1e-4 to 1e4.
+fn by_validation(problem: &Problem, held: &Problem, at: &mut LaplaceApproximation) -> Result<()> {
+    let mut best = (f64::NEG_INFINITY, 1.0);
+    for step in -10..=10 {
+        let factor = 10f64.powf(0.4 * f64::from(step));
+        at.set_prior_factor(factor);
+        let q = at.clone().posterior();
+        let scale = TargetScale::default();
+        let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
+        let predictor = LinearisedPredictor::new(network, likelihood, &q, COMPONENTS, Link::Average, scale)?;
+        let scores = predictor.predict(&held.data().x).log_likelihood(&held.data().y);
+        let weights = held.data().weights.clone();
+        let score: f64 = scores.iter().enumerate().map(|(n, l)| l * weights.as_ref().map_or(1.0, |w| w[n])).sum();
+        if score > best.0 {
+            best = (score, factor);
+        }
+    }
+    at.set_prior_factor(best.1);
+    Ok(())
+}
+
+/// What the user should know of the factors chosen.
+fn told(at: &LaplaceApproximation, observer: &mut dyn Observer) {
+    at.notes().iter().for_each(|n| observer.warn(n));
+    let factors = at.prior_factors();
+    let text: Vec<String> = factors.iter().map(|f| format!("{f:.3e}")).collect();
+    if factors.iter().any(|f| !(1e-3..=1e3).contains(f)) {
+        observer.warn(&format!(
+            "the prior's precision was multiplied by {}: the prior (--set prior.weight_std) is far from what the data say",
+            text.join(", ")
+        ));
+    }
+}
+
+impl Method for Laplace {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let (s, started) = (&self.settings, Instant::now());
+        let subset = self.subset(problem)?;
+        normal_prior(problem, &subset)?;
+        let structure = self.structure(&subset);
+        plan(&subset, structure, observer)?;
+        let options = self.options(structure);
+        let (problem, held) = self.parts(problem, key)?;
+        let (w, problem, summary) = mode::find(&problem, s, &subset, options, key, observer)?;
+        let mut at = LaplaceApproximation::new(
+            &problem,
+            w.clone(),
+            &subset,
+            LaplaceOptions { learn_prior: false, learn_noise: false, ..options },
+        )?;
+        check_mode(&problem, &at, &w, &subset, observer);
+        if options.per_layer && options.learn_prior && structure == Structure::Full {
+            // No eigenvectors serve all layers' factors: they are found before the decomposition.
+            at = LaplaceApproximation::new(&problem, w, &subset, options)?;
+        } else {
+            at.maximise_evidence(options.learn_prior, options.learn_noise);
+        }
+        if let Some(held) = &held {
+            by_validation(&problem, held, &mut at)?;
+        }
+        told(&at, observer);
+        let posterior: BlockGaussian = at.posterior();
+        debug_assert_eq!(posterior.dim(), problem.dim());
+        let summary = FitSummary { seconds: started.elapsed().as_secs_f64(), ..summary };
+        Ok(Fit { posterior: Box::new(posterior), summary })
+    }
+}

@@ -1,0 +1,98 @@
+//! To the mode: MAP by Adam, in turns with the evidence where that is asked for, then L-BFGS on all rows.
+
+use super::super::Method;
+use super::super::map::Map;
+use super::super::observer::Observer;
+use super::super::train::{FitSummary, epochs};
+use super::approximation::{LaplaceApproximation, LaplaceOptions};
+use crate::error::Result;
+use crate::nn::Mode;
+use crate::optim::climb;
+use crate::problem::curvature::Subset;
+use crate::problem::{Problem, Rows};
+use crate::rng::Key;
+use crate::settings::{Settings, Value};
+
+/// Multiply-adds that polishing may take: some ten seconds.
+const POLISHING: f64 = 2e11;
+
+/// The gradient of the log joint over all rows.
+pub(super) fn gradient(problem: &Problem, w: &[f64]) -> Vec<f64> {
+    let mut gradient = vec![0.0; w.len()];
+    problem.density::<f64>(problem.data().rows).log_joint(w, Rows::All, Mode::Plain, Some(&mut gradient));
+    gradient
+}
+
+/// The mode, the problem with the prior that it is a mode of, and how it was found. A problem that has a start is taken there, without training.
+pub(super) fn find(
+    problem: &Problem,
+    settings: &Settings,
+    subset: &Subset,
+    options: LaplaceOptions,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<f64>, Problem, FitSummary)> {
+    let wide = |w: &[f32]| w.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
+    if let Some(start) = problem.start() {
+        let none = FitSummary {
+            steps: 0,
+            seconds: 0.0,
+            stopped_early: false,
+            penalty_name: String::new(),
+            epochs: 0,
+            trace: Vec::new(),
+        };
+        return Ok((wide(start), problem.clone(), none));
+    }
+    let rounds = settings.count("online").max(1);
+    let mut now = problem.clone();
+    let mut all: Option<FitSummary> = None;
+    for round in 0..rounds {
+        let map = if rounds == 1 {
+            Map::with_settings_of(settings)
+        } else {
+            let share = epochs(problem, settings).div_ceil(rounds) as i64;
+            Map::with_settings_of(&settings.with("epochs", Value::Int(share)))
+        };
+        // Every round has random numbers of its own.
+        let fit = map.fit(&now, if round == 0 { key } else { key.derive(round as u64) }, observer)?;
+        let mut w = wide(&fit.posterior.draw(key).w);
+        all = Some(match all {
+            None => fit.summary,
+            Some(before) => FitSummary {
+                steps: before.steps + fit.summary.steps,
+                epochs: before.epochs + fit.summary.epochs,
+                ..fit.summary
+            },
+        });
+        if round + 1 < rounds {
+            let both = LaplaceOptions { learn_prior: true, learn_noise: true, ..options };
+            let at = LaplaceApproximation::new(&now, w, subset, both)?;
+            let factors = at.prior_factors();
+            w = at.mean();
+            let prior = now.prior().with_normal_std(|range, std| {
+                let leaf = subset.leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
+                leaf.map_or(std, |l| std / factors[l.min(factors.len() - 1)].sqrt())
+            });
+            now = now.with_prior(prior)?.with_start(w.iter().map(|v| *v as f32).collect())?;
+        } else {
+            polish(&now, &mut w, settings.count("polish"));
+            let summary = all.unwrap_or_else(|| unreachable!("a round was run"));
+            return Ok((w, now, summary));
+        }
+    }
+    unreachable!("the last round returns")
+}
+
+/// L-BFGS on all rows; not through dropout layers, whose training has another objective.
+fn polish(problem: &Problem, w: &mut [f64], steps: usize) {
+    if problem.network().describe().iter().any(|l| l.contains("dropout")) {
+        return;
+    }
+    let per_step = 3.0 * problem.data().rows as f64 * problem.dim() as f64;
+    let steps = steps.min((POLISHING / per_step) as usize);
+    if steps > 0 {
+        let mut density = problem.density::<f64>(problem.data().rows);
+        climb(w, steps, |w, g| density.log_joint(w, Rows::All, Mode::Plain, Some(g)));
+    }
+}

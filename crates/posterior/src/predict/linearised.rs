@@ -1,0 +1,187 @@
+//! The predictive of a Gaussian over weights through the linearised network: f(x) ~ N(f_m(x), J Σ Jᵀ), J = df/dw at the mean m.
+//!
+//! Every row has its mean and covariance in closed form (`linearised_forms.rs`). The mixture's components are f_s = f_m + C z_s with C Cᵀ = J Σ Jᵀ and the
+//! points z of `moments.rs`, so that mean and covariance of f over the mixture are exact, and a prediction has no random seed. For classes the
+//! probit link gives one component instead, f_k/√(1 + π v_k/8) (MacKay 1992): probabilities without averaging, and no mutual information.
+//! Every row's own distribution is what this gives: rows of one component are not a function drawn from the posterior.
+//!
+//! Reference: Immer, Korzepa & Bauer (2021), AISTATS. Cost: 1 + outputs passes, then as in `linearised_forms.rs`.
+
+use super::linearised_forms::Form;
+use super::moments::normal_scores;
+use super::predictive::{Predictive, TargetScale};
+use super::predictor::Predictor;
+use crate::data::Values;
+use crate::error::{Error, Result};
+use crate::likelihood::{Likelihood, Outcome};
+use crate::math::{MatRef, Threads};
+use crate::nn::{AnyNetwork, JacobianFactors, Leaf};
+use crate::posterior::BlockGaussian;
+use rayon::prelude::*;
+use std::f64::consts::PI;
+use std::sync::Arc;
+
+/// How a Gaussian over outputs becomes a prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// The likelihood is averaged over the Gaussian.
+    Average,
+    /// Classes: outputs are shrunk by their variance. Other outcomes are averaged.
+    Probit,
+}
+
+/// A linearised network under a Gaussian over blocks of its weights.
+#[derive(Debug)]
+pub struct LinearisedPredictor {
+    network: Arc<dyn AnyNetwork>,
+    likelihood: Arc<dyn Likelihood>,
+    w: Vec<f64>,
+    noise: Vec<f32>,
+    leaves: Vec<Leaf>,
+    form: Form,
+    components: usize,
+    link: Link,
+    scale: TargetScale,
+}
+
+/// Numbers of the factors of one pass, about; and rows, at most.
+const NUMBERS: usize = 1 << 18;
+const ROWS: usize = 128;
+
+impl LinearisedPredictor {
+    /// With S `components`. An error where the posterior's blocks are not those of the network's last layers.
+    pub fn new(
+        network: Arc<dyn AnyNetwork>,
+        likelihood: Arc<dyn Likelihood>,
+        posterior: &BlockGaussian,
+        components: usize,
+        link: Link,
+        scale: TargetScale,
+    ) -> Result<LinearisedPredictor> {
+        let odd = |what: String| Error::setting(what, "predict from draws of the weights (sampling) instead");
+        let all = network.leaves().map_err(|layer| odd(format!("the layer '{layer}' cannot be linearised")))?;
+        let first = posterior.blocks().iter().map(|b| b.start).min().unwrap_or(0);
+        let leaves: Vec<Leaf> = all.into_iter().filter(|l| l.start + l.len() > first).collect();
+        let size = network.layout().len();
+        let form = Form::new(posterior, &leaves).ok_or_else(|| {
+            odd("the posterior's blocks are not those of the network's layers, so it cannot be linearised".to_owned())
+        })?;
+        let w = posterior.mean()[..size].iter().map(|v| f64::from(*v)).collect();
+        let noise = posterior.mean()[size..].to_vec();
+        let components = components.max(1);
+        Ok(LinearisedPredictor { network, likelihood, w, noise, leaves, form, components, link, scale })
+    }
+
+    /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units.
+    pub fn moments(&self, x: &Values) -> (Vec<f64>, Vec<f64>) {
+        let x = x.to::<f64>();
+        let (width, k) = (self.network.input().len(), self.network.outputs());
+        let rows = x.len() / width.max(1);
+        let numbers = JacobianFactors::numbers(&self.leaves, k) + self.form.numbers(&self.leaves, k);
+        let chunk = (NUMBERS / numbers.max(1)).clamp(1, ROWS).min(rows.max(1));
+        let (mut mean, mut covariance) = (vec![0.0; rows * k], vec![0.0; rows * k * k]);
+        let parts = mean.par_chunks_mut(chunk * k).zip(covariance.par_chunks_mut(chunk * k * k)).enumerate();
+        let buffers = || (JacobianFactors::new(self.network.clone(), &self.leaves, chunk), Vec::new());
+        parts.for_each_init(buffers, |(factors, scratch), (part, (mean, covariance))| {
+            let (from, n) = (part * chunk, mean.len() / k);
+            let x = MatRef::new(&x[from * width..(from + n) * width], n, width);
+            factors.run(&self.w, x, Threads::One);
+            mean.copy_from_slice(factors.outputs());
+            self.form.covariance(factors, &self.leaves, n, k, scratch, covariance);
+        });
+        (mean, covariance)
+    }
+
+    /// Outputs shrunk by their variance, f_k/√(1 + π v_k/8): what a link for classes takes instead of an average.
+    pub fn probit_outputs(&self, x: &Values) -> Vec<f64> {
+        let k = self.network.outputs();
+        let (mut mean, covariance) = self.moments(x);
+        for (f, v) in mean.chunks_exact_mut(k).zip(covariance.chunks_exact(k * k)) {
+            (0..k).for_each(|i| f[i] /= (1.0 + PI / 8.0 * v[i * k + i]).sqrt());
+        }
+        mean
+    }
+
+    /// Class probabilities by the probit link, `rows × classes`; empty where outcomes are no classes.
+    pub fn probit(&self, x: &Values) -> Vec<f64> {
+        let (k, classes) = (self.network.outputs(), self.likelihood.classes());
+        let f = self.probit_outputs(x);
+        let mut out = vec![0.0; f.len() / k * classes];
+        for (f, p) in f.chunks_exact(k).zip(out.chunks_exact_mut(classes.max(1))) {
+            self.likelihood.probabilities(f, p);
+        }
+        out
+    }
+}
+
+/// A lower triangle C with C Cᵀ = v for a covariance that may be singular: directions without variance get none.
+fn root(v: &[f64], k: usize, c: &mut [f64]) {
+    c.fill(0.0);
+    for i in 0..k {
+        for j in 0..=i {
+            let inner: f64 = (0..j).map(|t| c[i * k + t] * c[j * k + t]).sum();
+            let rest = v[i * k + j] - inner;
+            c[i * k + j] = match i == j {
+                // What rounding may leave of nothing.
+                true => {
+                    if rest > 1e-14 * v[i * k + i] {
+                        rest.sqrt()
+                    } else {
+                        0.0
+                    }
+                }
+                false => {
+                    if c[j * k + j] > 0.0 {
+                        rest / c[j * k + j]
+                    } else {
+                        0.0
+                    }
+                }
+            };
+        }
+    }
+}
+
+impl Predictor for LinearisedPredictor {
+    fn predict(&self, x: &Values) -> Predictive {
+        let k = self.network.outputs();
+        let narrow = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<f32>>();
+        let done = |f: Vec<f32>, components: usize| {
+            let rows = f.len() / (components * k);
+            let noise = self.noise.repeat(components);
+            Predictive::new(self.likelihood.clone(), f, noise, components, rows, self.scale.clone())
+        };
+        if self.link == Link::Probit && self.likelihood.outcome() == Outcome::Class {
+            return done(narrow(&self.probit_outputs(x)), 1);
+        }
+        let (mean, covariance) = self.moments(x);
+        let mut roots = vec![0.0; covariance.len()];
+        roots.par_chunks_mut(k * k).zip(covariance.par_chunks(k * k)).for_each(|(c, v)| root(v, k, c));
+        let z: Vec<f64> = normal_scores(self.components, k).into_iter().map(f64::from).collect();
+        let mut f = vec![0.0f32; self.components * mean.len()];
+        f.par_chunks_mut(mean.len().max(1)).zip(z.par_chunks_exact(k)).for_each(|(f, z)| {
+            for ((f, mean), c) in f.chunks_exact_mut(k).zip(mean.chunks_exact(k)).zip(roots.chunks_exact(k * k)) {
+                for i in 0..k {
+                    let spread: f64 = c[i * k..i * k + i + 1].iter().zip(z).map(|(c, z)| c * z).sum();
+                    f[i] = (mean[i] + spread) as f32;
+                }
+            }
+        });
+        done(f, self.components)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::root;
+
+    #[test]
+    fn roots_of_whole_and_singular_covariances() {
+        for v in [[4.0, 2.0, 2.0, 5.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 3.0]] {
+            let mut c = [0.0; 4];
+            root(&v, 2, &mut c);
+            let back = [c[0] * c[0], c[0] * c[2], c[0] * c[2], c[2] * c[2] + c[3] * c[3]];
+            assert!(c[1] == 0.0 && v.iter().zip(back).all(|(v, b)| (v - b).abs() < 1e-14), "{c:?}");
+        }
+    }
+}

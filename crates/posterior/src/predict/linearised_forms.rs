@@ -1,0 +1,353 @@
+//! J Σ Jᵀ of rows for the three shapes of Σ, from the factors of J: never rows × outputs × parameters where layers are dense.
+//!
+//! - By layer, Σ = (D L ⊗ R) diag(v) (D L ⊗ R)ᵀ (Kronecker factors; with L = R = I a diagonal): with a = LᵀDx̃ and b_k = Rᵀg_k the covariance of outputs k, l is
+//!   Σⱼ (Σᵢ aᵢ² vᵢⱼ) b_kj b_lj. Cost per row: in² + K·out² + in·out + K²·out per layer.
+//! - Σ whole, dense layers: Σ between layers l and m contracted with x̃ₗx̃ₘᵀ gives an out × out matrix, then g on both sides. Cost per row about P²/2, whatever K:
+//!   one product with all rows of a chunk, of a layer with itself over triangles only.
+//! - Σ whole, positions sharing weights: J written out, |FᵀJᵀ|² with Σ = F Fᵀ. Cost per row: K·P².
+
+use crate::math::{Mat, Threads, gemm};
+use crate::nn::{JacobianFactors, Leaf};
+use crate::posterior::{BlockGaussian, GaussianBlock};
+use crate::problem::curvature::{outer, pair_sizes, pairs, write_jacobians};
+use crate::simd_fn;
+
+/// Inputs `first..first + rows` of a leaf.
+#[derive(Debug)]
+pub(super) struct Part {
+    leaf: usize,
+    first: usize,
+    rows: usize,
+    /// D L, rows², or D alone.
+    left: Option<Vec<f64>>,
+    scale: Vec<f64>,
+    right: Option<Vec<f64>>,
+    /// v, rows × units.
+    variance: Vec<f64>,
+}
+
+#[derive(Debug)]
+pub(super) enum Form {
+    /// Blocks of layers.
+    Layers(Vec<Part>),
+    /// Between every two dense layers, products of inputs × numbers of the outputs' matrix.
+    Pairs(Vec<Vec<f64>>),
+    /// F of Σ = F Fᵀ over all leaves, n².
+    Whole(Vec<f64>),
+}
+
+fn wide(v: &[f32]) -> Vec<f64> {
+    v.iter().map(|v| f64::from(*v)).collect()
+}
+
+impl Form {
+    /// None where the blocks are not those of the leaves.
+    pub fn new(q: &BlockGaussian, leaves: &[Leaf]) -> Option<Form> {
+        let start = leaves.first()?.start;
+        let n: usize = leaves.iter().map(Leaf::len).sum();
+        let covered: usize = q.blocks().iter().map(GaussianBlock::len).sum();
+        if covered != n || q.blocks().first()?.start != start {
+            return None;
+        }
+        if q.blocks().iter().all(GaussianBlock::is_diagonal) {
+            return Some(Form::Layers(diagonal(q, leaves, start, n)?));
+        }
+        if let [block] = q.blocks()
+            && block.columns == 1
+        {
+            let mut factor = wide(&block.left);
+            for (row, scale) in factor.chunks_exact_mut(n).zip(&block.scale) {
+                row.iter_mut().zip(&block.std).for_each(|(f, s)| *f *= f64::from(*scale) * f64::from(*s));
+            }
+            if leaves.iter().any(|l| l.area > 1) {
+                return Some(Form::Whole(factor));
+            }
+            let mut covariance = vec![0.0; n * n];
+            let (left, right) = (Mat::rows_of(&factor[..], n), Mat::transposed(&factor[..], n));
+            gemm((n, n, n), &mut covariance, false, left, right, Threads::Pool);
+            drop(factor);
+            let of = |pair| packed(&covariance, leaves, pair, start, n);
+            return Some(Form::Pairs(pairs(leaves.len()).map(of).collect()));
+        }
+        let part = |block: &GaussianBlock| {
+            let leaf = leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&block.start))?;
+            let l = &leaves[leaf];
+            let first = if block.start == l.start { 0 } else { l.inputs };
+            let fits = block.columns == l.units && first + block.rows <= l.inputs + 1;
+            let turned = if l.transposed && first == 0 { l.inputs } else { 0 };
+            (fits && block.turned == turned).then(|| own(block, leaf, first))
+        };
+        Some(Form::Layers(q.blocks().iter().map(part).collect::<Option<_>>()?))
+    }
+
+    /// Numbers beside the factors that one row takes.
+    pub fn numbers(&self, leaves: &[Leaf], outputs: usize) -> usize {
+        match self {
+            Form::Layers(_) => JacobianFactors::numbers(leaves, outputs),
+            Form::Pairs(_) => pairs(leaves.len()).map(|p| pair_sizes(leaves, p)).map(|(u, v)| u + v).max().unwrap_or(0),
+            Form::Whole(factor) => 2 * outputs * factor.len().isqrt(),
+        }
+    }
+
+    /// Covariances of the outputs of the factors' `rows` rows, `rows × outputs²`.
+    pub fn covariance(
+        &self,
+        factors: &JacobianFactors,
+        leaves: &[Leaf],
+        rows: usize,
+        outputs: usize,
+        scratch: &mut Vec<Vec<f64>>,
+        out: &mut [f64],
+    ) {
+        out.fill(0.0);
+        scratch.resize_with(4, Vec::new);
+        match self {
+            Form::Layers(parts) => {
+                for part in parts {
+                    by_layer(part, factors, &leaves[part.leaf], rows, outputs, scratch, out);
+                }
+            }
+            Form::Pairs(all) => {
+                for (pair, matrix) in pairs(leaves.len()).zip(all) {
+                    by_pair(matrix, factors, leaves, pair, rows, outputs, scratch, out);
+                }
+            }
+            Form::Whole(factor) => {
+                let n = factor.len().isqrt();
+                let [jacobians, turned, ..] = &mut scratch[..] else { return };
+                grow(jacobians, rows * outputs * n);
+                grow(turned, rows * outputs * n);
+                let jacobians = &mut jacobians[..rows * outputs * n];
+                write_jacobians(factors, leaves, outputs, leaves[0].start, n, jacobians);
+                let size = (rows * outputs, n, n);
+                gemm(size, turned, false, Mat::rows_of(&*jacobians, n), Mat::rows_of(factor, n), Threads::One);
+                for (turned, out) in turned.chunks_exact(outputs * n).zip(out.chunks_exact_mut(outputs * outputs)) {
+                    gram(turned, outputs, out);
+                }
+            }
+        }
+    }
+}
+
+fn grow(v: &mut Vec<f64>, len: usize) {
+    if v.len() < len {
+        v.resize(len, 0.0);
+    }
+}
+
+/// A block of one leaf.
+fn own(block: &GaussianBlock, leaf: usize, first: usize) -> Part {
+    let scale = wide(&block.scale);
+    let square = |v: &[f32]| (!v.is_empty()).then(|| wide(v));
+    let left = square(&block.left).map(|mut left| {
+        for (row, scale) in left.chunks_exact_mut(block.rows).zip(&scale) {
+            row.iter_mut().for_each(|v| *v *= scale);
+        }
+        left
+    });
+    let variance = block.std.iter().map(|s| f64::from(*s).powi(2)).collect();
+    Part { leaf, first, rows: block.rows, left, scale, right: square(&block.right), variance }
+}
+
+/// Independent parameters, leaf by leaf, whatever blocks they stand in.
+fn diagonal(q: &BlockGaussian, leaves: &[Leaf], start: usize, n: usize) -> Option<Vec<Part>> {
+    let mut variance = vec![f64::NAN; n];
+    for block in q.blocks() {
+        for k in 0..block.len() {
+            let (i, j) = (k / block.columns, k % block.columns);
+            let std = f64::from(block.scale[i]) * f64::from(block.std[k]);
+            *variance.get_mut(block.index(i, j) - start)? = std * std;
+        }
+    }
+    let of = |(leaf, l): (usize, &Leaf)| {
+        let at = |k: usize| variance[l.index(k / l.units, k % l.units) - start];
+        let (rows, variance) = (l.inputs + 1, (0..l.len()).map(at).collect());
+        Part { leaf, first: 0, rows, left: None, scale: vec![1.0; rows], right: None, variance }
+    };
+    Some(leaves.iter().enumerate().map(of).collect())
+}
+
+/// Σ between two layers, in the order of products of inputs and of numbers of the outputs' matrix.
+fn packed(covariance: &[f64], leaves: &[Leaf], (l, m): (usize, usize), start: usize, n: usize) -> Vec<f64> {
+    let (a, b, same) = (&leaves[l], &leaves[m], l == m);
+    let (u, v) = pair_sizes(leaves, (l, m));
+    let at = |r: usize, c: usize| covariance[(r - start) * n + c - start];
+    let mut out = Vec::with_capacity(u * v);
+    for i in 0..=a.inputs {
+        for j in if same { i } else { 0 }..=b.inputs {
+            for o in 0..a.units {
+                for q in if same { o } else { 0 }..b.units {
+                    let value = at(a.index(i, o), b.index(j, q));
+                    // A product of two inputs of one layer stands for both orders.
+                    out.push(if same && i != j { value + at(a.index(j, o), b.index(i, q)) } else { value });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn by_layer(
+    part: &Part,
+    factors: &JacobianFactors,
+    leaf: &Leaf,
+    rows: usize,
+    outputs: usize,
+    scratch: &mut [Vec<f64>],
+    out: &mut [f64],
+) {
+    let (na, nb, m, area) = (leaf.inputs + 1, leaf.units, part.rows, leaf.area);
+    let [a, b, weights, taken] = scratch else { return };
+    let x = factors.inputs(part.leaf);
+    let own: &[f64] = if m == na {
+        x
+    } else {
+        taken.clear();
+        x.chunks_exact(na).for_each(|x| taken.extend_from_slice(&x[part.first..part.first + m]));
+        taken
+    };
+    grow(a, rows * area * m);
+    let a = &mut a[..rows * area * m];
+    match &part.left {
+        Some(left) => gemm((rows * area, m, m), a, false, Mat::rows_of(own, m), Mat::rows_of(left, m), Threads::One),
+        None => {
+            for (a, x) in a.chunks_exact_mut(m).zip(own.chunks_exact(m)) {
+                (0..m).for_each(|i| a[i] = x[i] * part.scale[i]);
+            }
+        }
+    }
+    let g = factors.deltas(part.leaf);
+    let g: &[f64] = match &part.right {
+        Some(right) => {
+            grow(b, g.len());
+            let b = &mut b[..g.len()];
+            gemm((g.len() / nb, nb, nb), b, false, Mat::rows_of(g, nb), Mat::rows_of(right, nb), Threads::One);
+            b
+        }
+        None => g,
+    };
+    if area == 1 {
+        a.iter_mut().for_each(|a| *a *= *a);
+        grow(weights, rows * nb);
+        let weights = &mut weights[..rows * nb];
+        gemm((rows, nb, m), weights, false, Mat::rows_of(&*a, m), Mat::rows_of(&part.variance, nb), Threads::One);
+        let rows =
+            weights.chunks_exact(nb).zip(g.chunks_exact(outputs * nb)).zip(out.chunks_exact_mut(outputs * outputs));
+        rows.for_each(|((weights, g), out)| weighted_gram(weights, g, outputs, out));
+        return;
+    }
+    grow(weights, outputs * m * nb);
+    for ((a, g), out) in
+        a.chunks_exact(area * m).zip(g.chunks_exact(outputs * area * nb)).zip(out.chunks_exact_mut(outputs * outputs))
+    {
+        let j = &mut weights[..outputs * m * nb];
+        for (g, j) in g.chunks_exact(area * nb).zip(j.chunks_exact_mut(m * nb)) {
+            gemm((m, nb, area), j, false, Mat::transposed(a, m), Mat::rows_of(g, nb), Threads::One);
+        }
+        weighted_gram(&part.variance, j, outputs, out);
+    }
+}
+
+simd_fn! {
+    /// out_kl += Σⱼ wⱼ g_kj g_lj
+    fn weighted_gram(weights: &[f64], g: &[f64], outputs: usize, out: &mut [f64]) {
+        let n = weights.len();
+        for k in 0..outputs {
+            let row = &g[k * n..(k + 1) * n];
+            for l in 0..=k {
+                let other = &g[l * n..(l + 1) * n];
+                let mut lanes = [0.0; 4];
+                let full = n / 4 * 4;
+                for at in (0..full).step_by(4) {
+                    for i in 0..4 {
+                        lanes[i] += weights[at + i] * row[at + i] * other[at + i];
+                    }
+                }
+                let mut sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+                for i in full..n {
+                    sum += weights[i] * row[i] * other[i];
+                }
+                out[k * outputs + l] += sum;
+                if l < k {
+                    out[l * outputs + k] += sum;
+                }
+            }
+        }
+    }
+}
+
+/// out += G Gᵀ of `outputs` rows.
+fn gram(g: &[f64], outputs: usize, out: &mut [f64]) {
+    let n = g.len() / outputs;
+    for k in 0..outputs {
+        for l in 0..outputs {
+            out[k * outputs + l] += crate::math::linalg::dot(&g[k * n..(k + 1) * n], &g[l * n..(l + 1) * n]);
+        }
+    }
+}
+
+simd_fn! {
+    /// out ← G T: `outputs` rows of g times the matrix t of `ng × nt`.
+    fn times(g: &[f64], t: &[f64], ng: usize, nt: usize, out: &mut [f64]) {
+        for (g, out) in g.chunks_exact(ng).zip(out.chunks_exact_mut(nt)) {
+            out.fill(0.0);
+            for (g, t) in g.iter().zip(t.chunks_exact(nt)) {
+                for j in 0..nt {
+                    out[j] = crate::math::Real::mul_add::<F>(*g, t[j], out[j]);
+                }
+            }
+        }
+    }
+}
+
+fn by_pair(
+    matrix: &[f64],
+    factors: &JacobianFactors,
+    leaves: &[Leaf],
+    (l, m): (usize, usize),
+    rows: usize,
+    outputs: usize,
+    scratch: &mut [Vec<f64>],
+    out: &mut [f64],
+) {
+    let (a, b, same) = (&leaves[l], &leaves[m], l == m);
+    let (u, v) = pair_sizes(leaves, (l, m));
+    let [products, contracted, square, turned] = scratch else { return };
+    grow(products, rows * u);
+    grow(contracted, rows * v);
+    grow(square, a.units * b.units);
+    grow(turned, outputs * b.units);
+    let (products, contracted) = (&mut products[..rows * u], &mut contracted[..rows * v]);
+    let inputs = factors.inputs(l).chunks_exact(a.inputs + 1).zip(factors.inputs(m).chunks_exact(b.inputs + 1));
+    inputs.zip(products.chunks_exact_mut(u)).for_each(|((x, y), to)| outer(x, y, same, to));
+    gemm((rows, v, u), contracted, false, Mat::rows_of(&*products, u), Mat::rows_of(matrix, v), Threads::One);
+    let (square, turned) = (&mut square[..a.units * b.units], &mut turned[..outputs * b.units]);
+    let g = factors.deltas(l).chunks_exact(outputs * a.units).zip(factors.deltas(m).chunks_exact(outputs * b.units));
+    for ((t, (gl, gm)), out) in contracted.chunks_exact(v).zip(g).zip(out.chunks_exact_mut(outputs * outputs)) {
+        let t: &[f64] = if same {
+            let mut values = t.iter();
+            for o in 0..a.units {
+                for q in o..a.units {
+                    let value = *values.next().unwrap_or(&0.0);
+                    (square[o * a.units + q], square[q * a.units + o]) = (value, value);
+                }
+            }
+            square
+        } else {
+            t
+        };
+        times(gl, t, a.units, b.units, turned);
+        for k in 0..outputs {
+            for q in 0..outputs {
+                let value = crate::math::linalg::dot(
+                    &turned[k * b.units..(k + 1) * b.units],
+                    &gm[q * b.units..(q + 1) * b.units],
+                );
+                out[k * outputs + q] += value;
+                if !same {
+                    out[q * outputs + k] += value;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The diagonal of G: Σₙ x̃ᵢ² Σ_kl g_kj H_kl g_lj for a dense layer, Σₙ Σ_kl J_k,ij H_kl J_l,ij with J summed over positions for a convolution.
+//!
+//! Cost: N · in · out per dense layer beside the pass, K · area times that for a convolution.
+
+use super::pass::{ChunkPass, ggn as finished, hessian_product, in_teams};
+use super::{Curvature, Ggn, Subset};
+use crate::math::{Mat, Threads, gemm};
+use crate::nn::Leaf;
+use crate::problem::Problem;
+
+pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
+    let outputs = problem.network().outputs();
+    let (sums, log_likelihood) = in_teams(problem, w, subset, subset.len(), |pass, sums, _| {
+        let mut rest = sums;
+        for (l, leaf) in subset.leaves.iter().enumerate() {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(leaf.len());
+            rest = others;
+            if leaf.area == 1 { dense(pass, l, leaf, outputs, own) } else { shared(pass, l, leaf, outputs, own) }
+        }
+    });
+    // From (inputs + 1) × units of each leaf to the order of w.
+    let (start, mut diagonal, mut rest) = (subset.range().start, vec![0.0; subset.len()], &sums[..]);
+    for leaf in &subset.leaves {
+        for i in 0..=leaf.inputs {
+            (0..leaf.units).for_each(|o| diagonal[leaf.index(i, o) - start] = rest[i * leaf.units + o]);
+        }
+        rest = &rest[leaf.len()..];
+    }
+    finished(problem, Curvature::Diagonal(diagonal), log_likelihood)
+}
+
+/// One position: the squares of x̃ times gᵀHg, unit by unit.
+fn dense(pass: &ChunkPass<'_>, l: usize, leaf: &Leaf, outputs: usize, sums: &mut [f64]) {
+    let (na, nb) = (leaf.inputs + 1, leaf.units);
+    let squares: Vec<f64> = pass.factors.inputs(l).iter().map(|x| x * x).collect();
+    let mut weights = vec![0.0; pass.rows() * nb];
+    let rows = pass.factors.deltas(l).chunks_exact(outputs * nb).zip(pass.products(l).chunks_exact(outputs * nb));
+    for ((g, hg), weights) in rows.zip(weights.chunks_exact_mut(nb)) {
+        for (g, hg) in g.chunks_exact(nb).zip(hg.chunks_exact(nb)) {
+            (0..nb).for_each(|j| weights[j] += g[j] * hg[j]);
+        }
+    }
+    let size = (na, nb, pass.rows());
+    gemm(size, sums, true, Mat::transposed(&squares, na), Mat::rows_of(&weights, nb), Threads::One);
+}
+
+/// Several positions: the Jacobian of each row is written out.
+fn shared(pass: &ChunkPass<'_>, l: usize, leaf: &Leaf, outputs: usize, sums: &mut [f64]) {
+    let (na, nb, area) = (leaf.inputs + 1, leaf.units, leaf.area);
+    let n = na * nb;
+    let (mut j, mut hj) = (vec![0.0; outputs * n], vec![0.0; outputs * n]);
+    let rows = pass.factors.inputs(l).chunks_exact(area * na);
+    let rows = rows.zip(pass.factors.deltas(l).chunks_exact(outputs * area * nb));
+    for ((x, g), h) in rows.zip(pass.hessians().chunks_exact(outputs * outputs)) {
+        for (g, j) in g.chunks_exact(area * nb).zip(j.chunks_exact_mut(n)) {
+            gemm((na, nb, area), j, false, Mat::transposed(x, na), Mat::rows_of(g, nb), Threads::One);
+        }
+        hessian_product(h, &j, outputs, &mut hj);
+        for (j, hj) in j.chunks_exact(n).zip(hj.chunks_exact(n)) {
+            (0..n).for_each(|i| sums[i] += j[i] * hj[i]);
+        }
+    }
+}

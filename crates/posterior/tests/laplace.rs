@@ -1,0 +1,400 @@
+//! Laplace's approximation where it is exact, its draws, its predictive by brute force, what the evidence chooses, and what it says of bad input.
+
+mod linear_model;
+
+use linear_model::{DIM, INPUTS, Linear, NOISE};
+use posterior::data::{Dataset, Values};
+use posterior::exact::LinearRegression;
+use posterior::inference::{Fit, Flow, LaplaceApproximation, LaplaceOptions, Observer, Progress, Silent, find};
+use posterior::likelihood::Outcome;
+use posterior::math::MatRef;
+use posterior::model::{Choice, Recipe};
+use posterior::nn::{Activation, Mode, NetworkSpec, Shape};
+use posterior::posterior::{BlockGaussian, Posterior, restore};
+use posterior::predict::{LinearisedPredictor, Link, NetworkPredictor, Predictor, TargetScale};
+use posterior::problem::Problem;
+use posterior::problem::curvature::{Structure, Subset};
+use posterior::rng::{Key, Stream, fill_normals};
+use posterior::settings::Value;
+use std::sync::Arc;
+
+const STRUCTURES: [Structure; 3] = [Structure::Full, Structure::Kron, Structure::Diagonal];
+
+fn options(structure: Structure) -> LaplaceOptions {
+    LaplaceOptions { structure, per_layer: false, separate_bias: false, learn_prior: false, learn_noise: false }
+}
+
+fn text(v: &str) -> Value {
+    Value::Text(v.into())
+}
+
+fn configured(settings: &[(&str, Value)]) -> Box<dyn posterior::inference::Method> {
+    let given: Vec<_> = settings.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    find("laplace").unwrap().configure(&given).unwrap()
+}
+
+fn fit(problem: &Problem, settings: &[(&str, Value)]) -> Fit {
+    configured(settings).fit(problem, Key::new(3), &mut Silent).unwrap()
+}
+
+/// The posterior with its own type, by way of what would be saved.
+fn blocks(q: &dyn Posterior) -> BlockGaussian {
+    let tensors = q.tensors();
+    let find = |name: &str| tensors.iter().find(|t| t.name == name).map(|t| t.data.clone());
+    restore(q.kind(), q.dim(), q.log_evidence(), &find).unwrap().as_blocks().unwrap().clone()
+}
+
+/// The exact posterior of the linear model with prior N(0, s²).
+fn exact(linear: &Linear, prior_std: f64) -> LinearRegression {
+    let data = linear.problem.data();
+    let x = data.x.to::<f64>();
+    let features: Vec<f64> = x.chunks(INPUTS).flat_map(|r| [r[0], r[1], r[2], 1.0]).collect();
+    let features = MatRef::new(&features, data.rows, DIM);
+    let precision = [prior_std.powi(-2); DIM];
+    LinearRegression::fit(features, &data.y, None, NOISE * NOISE, &[0.0; DIM], &precision).unwrap()
+}
+
+#[test]
+fn on_a_linear_model_it_is_exact() {
+    let linear = Linear::new(60, 0.4);
+    let exact = exact(&linear, 0.4);
+    let subset = Subset::all(&**linear.problem.network()).unwrap();
+    for structure in [Structure::Full, Structure::Kron] {
+        let w = exact.mean().to_vec();
+        let laplace = LaplaceApproximation::new(&linear.problem, w, &subset, options(structure)).unwrap();
+        let (evidence, expected) = (laplace.log_evidence(), exact.log_evidence());
+        assert!((evidence - expected).abs() < 1e-8, "{structure:?}: {evidence} for {expected}");
+        for (got, expected) in laplace.covariance().iter().zip(exact.covariance()) {
+            assert!((got - expected).abs() < 1e-8, "{structure:?}: {got} for {expected}");
+        }
+    }
+    // The whole method: training, polishing, curvature, what is saved.
+    let settings = [("epochs", Value::Int(200)), ("tune", text("none")), ("structure", text("full"))];
+    let fitted = fit(&linear.problem, &settings);
+    let evidence = fitted.posterior.log_evidence().unwrap();
+    assert!((evidence - exact.log_evidence()).abs() < 1e-8, "{evidence} for {}", exact.log_evidence());
+    let q = blocks(&*fitted.posterior);
+    // L-BFGS stops where the log joint no longer rises in f64, about 1e-8 from the top, and files are in f32.
+    assert!(q.mean().iter().zip(exact.mean()).all(|(a, b)| (f64::from(*a) - b).abs() < 2e-7));
+    let (network, likelihood) = (linear.problem.network().clone(), linear.problem.likelihood().clone());
+    let predictor =
+        LinearisedPredictor::new(network, likelihood, &q, 50, Link::Average, TargetScale::default()).unwrap();
+    let at = [0.3, -1.0, 2.0];
+    let predictive = predictor.predict(&Values::F64(at.to_vec().into()));
+    let (mean, variance) = exact.predict(&[at[0], at[1], at[2], 1.0]);
+    let real = predictive.real();
+    assert!((real.mean[0] - mean).abs() < 1e-6);
+    // Eigenvectors in f32, and outputs of the mixture too.
+    assert!((real.epistemic[0] + real.aleatoric[0] - variance).abs() < 1e-5 * variance);
+}
+
+/// The prior's scale and the noise of a linear model by evidence: nothing around them has a higher exact evidence.
+#[test]
+fn the_evidence_chooses_what_exact_evidence_chooses() {
+    let linear = Linear::new(60, 3.0);
+    let w = exact(&linear, 3.0).mean().to_vec();
+    let subset = Subset::all(&**linear.problem.network()).unwrap();
+    let learned = LaplaceOptions { learn_prior: true, ..options(Structure::Full) };
+    // At a fixed w: the maximum over δ of the evidence there.
+    let mut at = LaplaceApproximation::new(&linear.problem, w, &subset, learned).unwrap();
+    let (top, best) = (at.log_evidence(), at.prior_factors()[0]);
+    assert!(best > 0.0 && best != 1.0);
+    for factor in [0.9, 1.1] {
+        at.set_prior_factor(best * factor);
+        assert!(at.log_evidence() < top);
+    }
+    // In turns with the training it goes to the maximum of the exact evidence.
+    let settings = [("epochs", Value::Int(1000)), ("online", Value::Int(20)), ("structure", text("full"))];
+    let fitted = fit(&linear.problem, &settings);
+    let evidence = fitted.posterior.log_evidence().unwrap();
+    let of = |ln: f64| exact(&linear, ln.exp()).log_evidence();
+    let exact_top = (-300..300).map(|i| of(f64::from(i) * 0.01)).fold(f64::NEG_INFINITY, f64::max);
+    // Rounds approach it geometrically; the grid is 1 % wide.
+    assert!((evidence - exact_top).abs() < 1e-3, "{evidence} for {exact_top}");
+}
+
+fn toy(network: &str, likelihood: &str, rows: usize) -> Problem {
+    let class = ["categorical", "bernoulli"].contains(&likelihood);
+    let width = if likelihood == "categorical" {
+        3
+    } else if class {
+        2
+    } else {
+        1
+    };
+    let mut x = vec![0.0; rows * 2];
+    fill_normals(Key::new(1), &mut x);
+    let mut stream = Stream::new(Key::new(2));
+    let y = x.chunks(2).map(|r| {
+        let f = (1.5f64 * r[0]).sin() + 0.5 * r[1] + 0.2 * stream.normal();
+        if class { f64::from(f > 0.0) + f64::from(width == 3 && f > 0.8) } else { f }
+    });
+    let (shape, y) = (Shape::Flat(2), y.collect());
+    let recipe = Recipe {
+        network: NetworkSpec::parse(network, Activation::Tanh).unwrap(),
+        likelihood: Choice::named(likelihood),
+        ..Recipe::default()
+    };
+    let outcome = if class { Outcome::Class } else { Outcome::Real };
+    let resolved = recipe.resolve_for(shape, outcome, width).unwrap();
+    resolved.problem(Dataset::new(Values::F64(x.into()), shape, y, 1)).unwrap()
+}
+
+fn wide(w: &[f32]) -> Vec<f64> {
+    w.iter().map(|v| f64::from(*v)).collect()
+}
+
+/// Second moments of 40 000 draws against the covariance: a root taken from the wrong side has the right diagonal sum and fails here.
+#[test]
+fn draws_have_the_covariance() {
+    let problem = toy("4", "categorical", 50);
+    let w = wide(&problem.initial(Key::new(5)));
+    let subset = Subset::all(&**problem.network()).unwrap();
+    let n = subset.len();
+    for structure in STRUCTURES {
+        let laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options(structure)).unwrap();
+        let covariance = laplace.covariance();
+        let q = laplace.posterior();
+        let (draws, mut sums) = (40_000, vec![0.0; n * n]);
+        for s in 0..draws {
+            let d: Vec<f64> = wide(&q.draw(Key::new(s)).w).iter().zip(&w).map(|(a, b)| a - b).collect();
+            for i in 0..n {
+                (0..n).for_each(|j| sums[i * n + j] += d[i] * d[j]);
+            }
+        }
+        let mut worst = 0.0_f64;
+        for i in 0..n {
+            for j in 0..n {
+                let (v, c) = (covariance[i * n + i] * covariance[j * n + j], covariance[i * n + j]);
+                // Var[dᵢdⱼ] = ΣᵢᵢΣⱼⱼ + Σᵢⱼ²
+                let z = (sums[i * n + j] / draws as f64 - c) / ((v + c * c) / draws as f64).sqrt();
+                worst = worst.max(z.abs());
+            }
+        }
+        // 27² products: the largest of so many standard normals is below 5 but once in 10⁴.
+        assert!(worst < 5.0, "{structure:?}: {worst}");
+    }
+}
+
+/// J Σ Jᵀ with J by finite differences of the outputs.
+#[test]
+fn linearised_moments_are_brute_force() {
+    let image = r#"layers = [{ kind = "conv", channels = 2, kernel = 2, activation = "tanh" }, { kind = "max-pool", size = 2 },
+        { kind = "residual", layers = [{ kind = "dense", units = 2, activation = "gelu" }] }]"#;
+    let conv = Recipe { network: toml::from_str(image).unwrap(), ..Recipe::default() };
+    let shape = Shape::Image { channels: 1, height: 3, width: 3 };
+    let mut x = vec![0.0; 20 * 9];
+    fill_normals(Key::new(1), &mut x);
+    let y = (0..20).map(|i| f64::from(i % 3)).collect();
+    let resolved = conv.resolve_for(shape, Outcome::Class, 3).unwrap();
+    let conv = resolved.problem(Dataset::new(Values::F64(x.into()), shape, y, 1)).unwrap();
+    for problem in [toy("4,3", "categorical", 30), toy("3", "heteroscedastic", 30), conv] {
+        let w = wide(&problem.initial(Key::new(5)));
+        let (width, k) = (problem.network().input().len(), problem.network().outputs());
+        let x = problem.data().x.to::<f64>()[..4 * width].to_vec();
+        let outputs = |w: &[f64]| {
+            let network: &dyn posterior::nn::Network<f64> = &**problem.network();
+            let size = problem.network().layout().len();
+            let mut ws = network.workspace(4);
+            let pass = posterior::nn::Pass {
+                mode: Mode::Plain,
+                layer: 0,
+                first_row: 0,
+                threads: posterior::math::Threads::One,
+            };
+            network.forward(w[..size].into(), MatRef::new(&x, 4, width), &pass, &mut ws).data.to_vec()
+        };
+        for (last, separate) in [(false, false), (false, true), (true, false)] {
+            let network = &**problem.network();
+            let subset = if last { Subset::last_layer(network) } else { Subset::all(network) }.unwrap();
+            let (range, n) = (subset.range(), subset.len());
+            let mut jacobian = vec![0.0; 4 * k * n];
+            for p in 0..n {
+                let moved = |h: f64| {
+                    let mut w = w.clone();
+                    w[range.start + p] += h;
+                    outputs(&w)
+                };
+                let (up, down) = (moved(1e-5), moved(-1e-5));
+                (0..4 * k).for_each(|o| jacobian[o * n + p] = (up[o] - down[o]) / 2e-5);
+            }
+            for structure in STRUCTURES {
+                let options = LaplaceOptions { separate_bias: separate, ..options(structure) };
+                let laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options).unwrap();
+                let covariance = laplace.covariance();
+                let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
+                let q = laplace.posterior();
+                let predictor =
+                    LinearisedPredictor::new(network, likelihood, &q, 400, Link::Average, TargetScale::default())
+                        .unwrap();
+                let (mean, got) = predictor.moments(&Values::F64(x.clone().into()));
+                assert!(mean.iter().zip(outputs(&w)).all(|(a, b)| (a - b).abs() < 1e-12));
+                for row in 0..4 {
+                    let entry = |a: usize, b: usize| {
+                        let (ja, jb) = (&jacobian[(row * k + a) * n..][..n], &jacobian[(row * k + b) * n..][..n]);
+                        (0..n * n).map(|i| ja[i / n] * covariance[i] * jb[i % n]).sum::<f64>()
+                    };
+                    let scale = (0..k).map(|a| entry(a, a)).fold(0.0, f64::max);
+                    for i in 0..k * k {
+                        let expected = entry(i / k, i % k);
+                        let off = (got[row * k * k + i] - expected).abs();
+                        // Differences are good to 1e-9, what is kept of Σ to 1e-6.
+                        assert!(off < 1e-5 * scale, "{structure:?} last {last}: {off} of {scale}");
+                    }
+                }
+                // The mixture has these moments exactly, up to f32.
+                let predictive = predictor.predict(&Values::F64(x.clone().into()));
+                for row in 0..4 {
+                    let f = |s: usize, o: usize| f64::from(predictive.outputs(s)[row * k + o]) - mean[row * k + o];
+                    for i in 0..k * k {
+                        let average = (0..400).map(|s| f(s, i / k) * f(s, i % k)).sum::<f64>() / 400.0;
+                        let v = got[row * k * k + i];
+                        assert!(
+                            (average - v).abs() < 1e-4 * got[row * k * k + i / k * (k + 1)].max(v.abs()),
+                            "{average} {v}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every likelihood, structure and way to choose gives a finite evidence, a file that comes back, and draws near the linearisation.
+#[test]
+fn all_settings_work_on_all_likelihoods() {
+    let settings = [
+        [("structure", text("full")), ("prior_precision", text("layer"))],
+        [("structure", text("kron")), ("prior_precision", text("layer"))],
+        [("structure", text("diag")), ("tune", text("validation"))],
+        [("subset", text("last-layer")), ("online", Value::Int(3))],
+        [("structure", text("kron")), ("kron_bias", text("separate"))],
+    ];
+    for likelihood in ["gaussian", "heteroscedastic", "student-t", "categorical", "bernoulli"] {
+        let problem = toy("6", likelihood, 80);
+        for given in &settings {
+            let given: Vec<_> = given.iter().cloned().chain([("epochs", Value::Int(60))]).collect();
+            let fitted = fit(&problem, &given);
+            let evidence = fitted.posterior.log_evidence().unwrap();
+            assert!(evidence.is_finite(), "{likelihood} {given:?}");
+            let q = blocks(&*fitted.posterior);
+            assert_eq!(q.tensors(), fitted.posterior.tensors());
+            assert_eq!(q.draw(Key::new(1)).w, fitted.posterior.draw(Key::new(1)).w);
+        }
+    }
+}
+
+#[test]
+fn regression_learns_the_noise() {
+    let problem = toy("6", "gaussian", 400);
+    let fitted = fit(&problem, &[("epochs", Value::Int(300))]);
+    let noise = blocks(&*fitted.posterior).mean().last().unwrap().exp();
+    // 400 rows tell a standard deviation of 0.2 to 1/√800 = 3.5 %; some of f is not learnt.
+    assert!((noise - 0.2).abs() < 0.03, "{noise}");
+}
+
+#[test]
+fn the_density_of_a_draw_is_that_of_its_covariance() {
+    let problem = toy("3", "categorical", 40);
+    let w = wide(&problem.initial(Key::new(5)));
+    let subset = Subset::all(&**problem.network()).unwrap();
+    for structure in STRUCTURES {
+        let laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options(structure)).unwrap();
+        let normal = posterior::distribution::MultivariateNormal::new(w.clone(), &laplace.covariance()).unwrap();
+        let q = laplace.posterior();
+        let draw = q.draw(Key::new(9)).w;
+        let expected = posterior::distribution::MultiDistribution::log_density(&normal, &wide(&draw));
+        let got = q.log_density(&draw).unwrap();
+        // Eigenvectors in f32 turn a z of about 1 by some 1e-6 each.
+        assert!((got - expected).abs() < 1e-3, "{structure:?}: {got} for {expected}");
+    }
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Listener(Vec<String>);
+
+impl Observer for Listener {
+    fn progress(&mut self, _: &Progress) -> Flow {
+        Flow::Continue
+    }
+    fn warn(&mut self, message: &str) {
+        self.0.push(message.to_owned());
+    }
+}
+
+#[test]
+fn what_is_no_mode_is_warned_about() {
+    let problem = toy("6", "gaussian", 80);
+    let told = |polish: i64| {
+        let mut listener = Listener::default();
+        let given = [("epochs", Value::Int(2)), ("polish", Value::Int(polish))];
+        configured(&given).fit(&problem, Key::new(3), &mut listener).unwrap();
+        listener.0.iter().any(|m| m.starts_with("the fit has not converged: the gradient of the log joint has norm"))
+    };
+    assert!(told(0) && !told(2000));
+}
+
+#[test]
+fn a_start_is_taken_as_it_is() {
+    let problem = toy("6", "bernoulli", 80);
+    let w: Vec<f32> = problem.initial(Key::new(8)).iter().map(|v| v + 0.1).collect();
+    let started = problem.clone().with_start(w.clone()).unwrap();
+    let q = blocks(&*fit(&started, &[]).posterior);
+    assert_eq!(q.mean(), w);
+    assert!(problem.with_start(vec![0.0; 3]).unwrap_err().to_string().contains("a start of 3 parameters"));
+}
+
+#[test]
+fn too_large_and_unsuitable_problems_get_one_sentence() {
+    let refuse = |network: &str, prior: &str, given: &[(&str, Value)]| {
+        let recipe = Recipe {
+            network: NetworkSpec::parse(network, Activation::Tanh).unwrap(),
+            prior: Choice::named(prior),
+            ..Recipe::default()
+        };
+        let resolved = recipe.resolve_for(Shape::Flat(2), Outcome::Real, 1).unwrap();
+        let data = Dataset::new(Values::F64(vec![0.0; 10].into()), Shape::Flat(2), vec![0.0; 5], 1);
+        let problem = resolved.problem(data).unwrap();
+        configured(given).fit(&problem, Key::new(1), &mut Silent).unwrap_err().to_string()
+    };
+    let message = refuse("150,150", "normal", &[("structure", text("full"))]);
+    assert!(
+        message.contains("laplace with structure=full on 23251 parameters needs 17299488032 bytes (16.1 GiB)"),
+        "{message}"
+    );
+    assert!(message.contains("use structure=kron (") && message.contains("or subset=last-layer"), "{message}");
+    let message = refuse("30000", "normal", &[("structure", text("kron"))]);
+    assert!(message.contains("use structure=diag ("), "{message}");
+    let message = refuse("5", "laplace", &[("epochs", Value::Int(1))]);
+    assert_eq!(message, "laplace needs a normal prior, and this one is 'laplace'; choose the prior 'normal'");
+}
+
+/// Sampling and linearisation agree where the network is nearly linear in its weights: the last layer.
+#[test]
+fn draws_of_the_last_layer_agree_with_the_closed_form() {
+    let problem = toy("5", "gaussian", 60);
+    let given = [("epochs", Value::Int(100)), ("subset", text("last-layer"))];
+    let q: Arc<dyn Posterior> = fit(&problem, &given).posterior.into();
+    let x = Values::F64(vec![0.5, -1.0, 3.0, 2.0].into());
+    let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
+    let draws = NetworkPredictor {
+        network: network.clone(),
+        likelihood: likelihood.clone(),
+        posterior: q.clone(),
+        draws: 20_000,
+        key: Key::new(1),
+        scale: TargetScale::default(),
+    };
+    let sampled = draws.predict(&x).real();
+    let blocks = q.as_blocks().unwrap();
+    let closed =
+        LinearisedPredictor::new(network, likelihood, blocks, 100, Link::Average, TargetScale::default()).unwrap();
+    let closed = closed.predict(&x).real();
+    for n in 0..2 {
+        let std = closed.epistemic[n].sqrt();
+        // Five standard errors of a mean and of a variance of 20 000 draws.
+        assert!((sampled.mean[n] - closed.mean[n]).abs() < 5.0 * std / 141.0);
+        assert!((sampled.epistemic[n] / closed.epistemic[n] - 1.0).abs() < 5.0 / 100.0);
+    }
+}
