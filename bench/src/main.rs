@@ -14,8 +14,7 @@ mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: posterior-bench steps [threads] | predict [threads] | laplace [threads] | members [threads] | rng | published NAME";
+const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | laplace [threads] | members [threads] | rng | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -76,7 +76,10 @@ fn weights_of_another_framework_become_a_model() {
     // What does not go together, in one line each.
     let refused = [
         (&[&fit[..], &["--network", "5"]].concat(), "--network does not go with --start"),
-        (&[&fit[..], &["--target", "x"]].concat(), "--target x is not what the model of --start predicts, which is 'y'"),
+        (
+            &[&fit[..], &["--target", "x"]].concat(),
+            "--target x is not what the model of --start predicts, which is 'y'",
+        ),
     ];
     for (args, expected) in refused {
         let no = run(d, args);

@@ -81,7 +81,8 @@ fn keys_of_all_kinds_make_a_grid() {
         assert!(rows.len() == 2 && rows[0]["log_evidence"] != rows[1]["log_evidence"], "{over}");
     }
     // Laplace's evidence is of the same scale as the exact one: on a linear model, with noise held, they are equal.
-    let held = ["--likelihood", "gaussian", "--set", "likelihood.noise=fixed", "--network", "linear", "--held-out", "0"];
+    let held =
+        ["--likelihood", "gaussian", "--set", "likelihood.noise=fixed", "--network", "linear", "--held-out", "0"];
     let over = ["--over", "prior.weight_std=0.3,1"];
     let exact = select(dir.path(), &[&["--method", "linear"], &held[..], &over].concat());
     let same = ["--method", "laplace", "--set", "structure=full"];

@@ -12,9 +12,10 @@ type Tensors = Vec<(&'static str, Vec<usize>, Vec<f32>)>;
 
 fn bytes_of(tensors: &Tensors) -> Vec<u8> {
     let raw: Vec<Vec<u8>> = tensors.iter().map(|(_, _, v)| v.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
-    let views = tensors.iter().zip(&raw).map(|((name, shape, _), raw)| {
-        (name.to_string(), TensorView::new(Dtype::F32, shape.clone(), raw).unwrap())
-    });
+    let views = tensors
+        .iter()
+        .zip(&raw)
+        .map(|((name, shape, _), raw)| (name.to_string(), TensorView::new(Dtype::F32, shape.clone(), raw).unwrap()));
     serialize(views, None).unwrap()
 }
 
@@ -120,8 +121,7 @@ fn a_convolutional_network_keeps_its_order() {
     let table = Table::from_images(images, Some(("label".into(), label))).unwrap();
     let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };
     let recipe = Recipe::from_toml(text).unwrap();
-    let model =
-        import(&bytes_of(&tensors), Path::new("n"), &recipe, &table, &options, &plain(), &mut Silent).unwrap();
+    let model = import(&bytes_of(&tensors), Path::new("n"), &recipe, &table, &options, &plain(), &mut Silent).unwrap();
     let f = model.predictor(1).predict(&model.encoder.encode(&table, false).unwrap().data.x).outputs(0).to_vec();
     for (n, image) in pixels.chunks(9).enumerate() {
         let mut flat = Vec::new();
@@ -131,8 +131,9 @@ fn a_convolutional_network_keeps_its_order() {
                 flat.push((at(0, 0) + at(0, 1) + at(1, 0) + at(1, 1) + [0.1, -0.3][c]).max(0.0));
             }
         }
-        let hidden: Vec<f32> =
-            (0..2).map(|h| ((0..8).map(|i| first[h * 8 + i] * flat[i]).sum::<f32>() + [0.2, 0.4][h]).max(0.0)).collect();
+        let hidden: Vec<f32> = (0..2)
+            .map(|h| ((0..8).map(|i| first[h * 8 + i] * flat[i]).sum::<f32>() + [0.2, 0.4][h]).max(0.0))
+            .collect();
         let expected = hidden[0] - 2.0 * hidden[1] + 0.05;
         assert!((f[n] - expected).abs() < 1e-5, "{n}: {} for {expected}", f[n]);
     }
@@ -147,7 +148,11 @@ fn all_that_does_not_fit_is_listed() {
     wrong.push(("3.running_mean", vec![2], vec![0.0, 0.0]));
     let text = message(&wrong);
     assert!(text.starts_with("net.safetensors: "), "{text}");
-    for part in ["'0.weight' is 2 × 3 and should be 3 × 2", "'2.bias' is missing", "'3.running_mean' has no place in the network"] {
+    for part in [
+        "'0.weight' is 2 × 3 and should be 3 × 2",
+        "'2.bias' is missing",
+        "'3.running_mean' has no place in the network",
+    ] {
         assert!(text.contains(part), "{text}");
     }
     let mut short = state_dict();
@@ -160,7 +165,16 @@ fn all_that_does_not_fit_is_listed() {
     let named: Tensors = state_dict()
         .into_iter()
         .map(|(n, s, v)| {
-            (match n { "0.weight" => "hidden.weight", "0.bias" => "hidden.bias", "2.weight" => "final.weight", _ => "final.bias" }, s, v)
+            (
+                match n {
+                    "0.weight" => "hidden.weight",
+                    "0.bias" => "hidden.bias",
+                    "2.weight" => "final.weight",
+                    _ => "final.bias",
+                },
+                s,
+                v,
+            )
         })
         .collect();
     assert!(message(&named).contains("'final.weight' is 1 × 3 and should be 3 × 2"));
@@ -173,7 +187,10 @@ fn other_numbers_and_other_files_are_refused() {
     let half = TensorView::new(Dtype::F16, vec![2], &[0, 0, 0, 0]).unwrap();
     let bytes = serialize([("0.weight", half)], None).unwrap();
     let text = take(&bytes, &plain()).unwrap_err().to_string();
-    assert!(text.contains("the tensor '0.weight' holds F16, not F32 or F64; convert the model with .float()"), "{text}");
+    assert!(
+        text.contains("the tensor '0.weight' holds F16, not F32 or F64; convert the model with .float()"),
+        "{text}"
+    );
     let text = take(b"PK nonsense", &plain()).unwrap_err().to_string();
     assert!(text.contains("this is not a safetensors file") && text.contains("safetensors.torch.save_file"), "{text}");
     // Double precision is narrowed.

@@ -18,7 +18,6 @@ mod spectrum;
 
 pub use approximation::{LaplaceApproximation, LaplaceOptions};
 
-use approximation::normal_prior;
 use super::observer::Observer;
 use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
 use super::{Fit, Method, MethodEntry};
@@ -33,6 +32,7 @@ use crate::problem::Problem;
 use crate::problem::curvature::{Structure, Subset};
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
+use approximation::normal_prior;
 use std::time::Instant;
 
 const STRUCTURE: Setting = Setting {
