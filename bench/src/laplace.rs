@@ -90,7 +90,7 @@ fn case(name: &str) -> (Problem, Vec<f64>, Values) {
 
 /// 100 steps of Adam on ln δ and, where there is one, ln σ; returns δ, σ² and the evidence.
 fn evidence_steps(at: &LaplaceApproximation, with_noise: bool) -> (f64, f64, f64) {
-    let (mut t, mut first, mut second) = ([0.0; 2], [0.0; 2], [0.0; 2]);
+    let (mut t, mut first, mut second) = ([0.0_f64; 2], [0.0_f64; 2], [0.0_f64; 2]);
     let mut value = 0.0;
     for step in 1..=100 {
         let mut slopes = [0.0; 2];

@@ -179,7 +179,7 @@ fn draws_have_the_covariance() {
 /// J Σ Jᵀ with J by finite differences of the outputs.
 #[test]
 fn linearised_moments_are_brute_force() {
-    let image = r#"layers = [{ kind = "conv", channels = 2, kernel = 2, activation = "tanh" }, { kind = "max-pool", size = 2 },
+    let image = r#"layers = [{ kind = "conv", channels = 2, kernel = 2, activation = "tanh" }, { kind = "max-pool", size = 2 }, { kind = "flatten" },
         { kind = "residual", layers = [{ kind = "dense", units = 2, activation = "gelu" }] }]"#;
     let conv = Recipe { network: toml::from_str(image).unwrap(), ..Recipe::default() };
     let shape = Shape::Image { channels: 1, height: 3, width: 3 };

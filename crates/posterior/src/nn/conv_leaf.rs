@@ -22,14 +22,14 @@ impl Conv {
         w: &[R],
         x: MatRef<'_, R>,
         space: &mut LayerSpace<R>,
-        mut dx: Option<&mut [R]>,
+        dx: Option<&mut [R]>,
     ) {
         let g = &self.geometry;
         let (patch, out, n) = (g.patch(), self.output().len(), x.rows * self.output().len());
         let (kept, buffers) = space.scratch.split_at_mut(KEPT);
         let pre = if kept[1].is_empty() { &space.out[..n] } else { &kept[1][..n] };
         through_activation(self.epilogue.activation, pre, &space.out[..n], &mut space.delta[..n]);
-        let (Some(dx), Some(buffer)) = (dx.as_deref_mut(), buffers.first_mut()) else { return };
+        let (Some(dx), Some(buffer)) = (dx, buffers.first_mut()) else { return };
         let mut unused = vec![R::ZERO; self.channels];
         for (i, dx) in dx[..x.data.len()].chunks_mut(self.group * g.image()).enumerate() {
             let (count, from) = (dx.len() / g.image(), i * self.group * out);

@@ -64,11 +64,11 @@ impl GaussianBlock {
         };
         let mut out = vec![0.0; x.len()];
         if !self.left.is_empty() {
-            gemm((m, n, m), &mut out, false, turn(&self.left, m, back), Mat::rows_of(&**x, n), Threads::One);
+            gemm((m, n, m), &mut out, false, turn(&self.left, m, back), Mat::rows_of(x, n), Threads::One);
             std::mem::swap(x, &mut out);
         }
         if !self.right.is_empty() {
-            gemm((m, n, n), &mut out, false, Mat::rows_of(&**x, n), turn(&self.right, n, !back), Threads::One);
+            gemm((m, n, n), &mut out, false, Mat::rows_of(x, n), turn(&self.right, n, !back), Threads::One);
             std::mem::swap(x, &mut out);
         }
     }

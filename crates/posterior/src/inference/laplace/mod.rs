@@ -185,7 +185,7 @@ fn size(bytes: u128) -> String {
 /// Tells what a large run takes, and refuses what does not fit.
 fn plan(subset: &Subset, structure: Structure, observer: &mut dyn Observer) -> Result<()> {
     let bytes = subset.bytes(structure);
-    let of = |s: Structure| format!("{}", size(subset.bytes(s)));
+    let of = |s: Structure| size(subset.bytes(s));
     let (kron, diagonal) = (of(Structure::Kron), of(Structure::Diagonal));
     let fits = |s: Structure| subset.bytes(s) <= MOST_BYTES;
     let (name, fix) = match structure {

@@ -45,43 +45,34 @@ pub(super) fn find(
         return Ok((wide(start), problem.clone(), none));
     }
     let rounds = settings.count("online").max(1);
+    let share = match rounds {
+        1 => settings.clone(),
+        _ => settings.with("epochs", Value::Int(epochs(problem, settings).div_ceil(rounds) as i64)),
+    };
     let mut now = problem.clone();
-    let mut all: Option<FitSummary> = None;
-    for round in 0..rounds {
-        let map = if rounds == 1 {
-            Map::with_settings_of(settings)
-        } else {
-            let share = epochs(problem, settings).div_ceil(rounds) as i64;
-            Map::with_settings_of(&settings.with("epochs", Value::Int(share)))
-        };
+    let mut round = |now: &Problem, number: u64| -> Result<(Vec<f64>, FitSummary)> {
         // Every round has random numbers of its own.
-        let fit = map.fit(&now, if round == 0 { key } else { key.derive(round as u64) }, observer)?;
+        let fit =
+            Map::with_settings_of(&share).fit(now, if number == 0 { key } else { key.derive(number) }, observer)?;
         let mut w = wide(&fit.posterior.draw(key).w);
-        all = Some(match all {
-            None => fit.summary,
-            Some(before) => FitSummary {
-                steps: before.steps + fit.summary.steps,
-                epochs: before.epochs + fit.summary.epochs,
-                ..fit.summary
-            },
+        polish(now, &mut w, settings.count("polish"));
+        Ok((w, fit.summary))
+    };
+    let (mut w, mut summary) = round(&now, 0)?;
+    for number in 1..rounds as u64 {
+        let both = LaplaceOptions { learn_prior: true, learn_noise: true, ..options };
+        let at = LaplaceApproximation::new(&now, w, subset, both)?;
+        let factors = at.prior_factors();
+        let prior = now.prior().with_normal_std(|range, std| {
+            let leaf = subset.leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
+            leaf.map_or(std, |l| std / factors[l.min(factors.len() - 1)].sqrt())
         });
-        if round + 1 < rounds {
-            let both = LaplaceOptions { learn_prior: true, learn_noise: true, ..options };
-            let at = LaplaceApproximation::new(&now, w, subset, both)?;
-            let factors = at.prior_factors();
-            w = at.mean();
-            let prior = now.prior().with_normal_std(|range, std| {
-                let leaf = subset.leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
-                leaf.map_or(std, |l| std / factors[l.min(factors.len() - 1)].sqrt())
-            });
-            now = now.with_prior(prior)?.with_start(w.iter().map(|v| *v as f32).collect())?;
-        } else {
-            polish(&now, &mut w, settings.count("polish"));
-            let summary = all.unwrap_or_else(|| unreachable!("a round was run"));
-            return Ok((w, now, summary));
-        }
+        now = now.with_prior(prior)?.with_start(at.mean().iter().map(|v| *v as f32).collect())?;
+        let (next, more) = round(&now, number)?;
+        w = next;
+        summary = FitSummary { steps: summary.steps + more.steps, epochs: summary.epochs + more.epochs, ..more };
     }
-    unreachable!("the last round returns")
+    Ok((w, now, summary))
 }
 
 /// L-BFGS on all rows; not through dropout layers, whose training has another objective.

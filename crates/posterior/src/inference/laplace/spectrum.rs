@@ -91,12 +91,9 @@ impl Spectrum {
                     let name = format!(" of layer {}", leaf.layer);
                     let b = Eigen::new(&factor.b, leaf.units)?;
                     let units = mended(b.values().to_vec(), &name, notes)?;
-                    let rows = if separate {
-                        vec![0..leaf.inputs, leaf.inputs..leaf.inputs + 1]
-                    } else {
-                        vec![0..leaf.inputs + 1]
-                    };
-                    for rows in rows.into_iter().filter(|r| !r.is_empty()) {
+                    // All inputs together; or the weights', then the bias.
+                    let cut = if separate { leaf.inputs } else { leaf.inputs + 1 };
+                    for rows in [0..cut, cut..leaf.inputs + 1].into_iter().filter(|r| !r.is_empty()) {
                         let (n, scale) = (rows.len(), scale[rows.clone()].to_vec());
                         let entry = |k: usize| {
                             let (r, c) = (k / n, k % n);
