@@ -403,7 +403,7 @@ pub struct Select {
     /// What differs: KEY=V1,V2,… with a setting as in --set, or network (widths as 50x50), width, depth, activation, prior, likelihood; several give a grid
     #[arg(long, value_name = "KEY=V1,V2,…", required = true)]
     pub over: Vec<String>,
-    /// How to infer: linear (exact), mean-field (a bound), or another that gives evidence [default: linear for degree, else mean-field]
+    /// How to infer: linear (exact), laplace, mean-field (a bound), or another that gives evidence [default: linear for degree, else mean-field]
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,
     #[command(flatten)]

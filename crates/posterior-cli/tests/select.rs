@@ -80,6 +80,17 @@ fn keys_of_all_kinds_make_a_grid() {
         let rows = found["rows"].as_array().unwrap();
         assert!(rows.len() == 2 && rows[0]["log_evidence"] != rows[1]["log_evidence"], "{over}");
     }
+    // Laplace's evidence is of the same scale as the exact one: on a linear model, with noise held, they are equal.
+    let held =
+        ["--likelihood", "gaussian", "--set", "likelihood.noise=fixed", "--network", "linear", "--held-out", "0"];
+    let over = ["--over", "prior.weight_std=0.3,1"];
+    let exact = select(dir.path(), &[&["--method", "linear"], &held[..], &over].concat());
+    let same = ["--method", "laplace", "--set", "structure=full"];
+    let laplace = select(dir.path(), &[&same[..], &held, &over].concat());
+    for i in 0..2 {
+        let of = |found: &Value| found["rows"][i]["log_evidence"].as_f64().unwrap();
+        assert!((of(&laplace) - of(&exact)).abs() < 1e-2, "{} {}", of(&laplace), of(&exact)); // weights at the mode are f32
+    }
     // Scales of the prior are compared, not scaled away.
     let found = select(dir.path(), &["--method", "linear", "--set", "degree=2", "--over", "prior.weight_std=0.01,1"]);
     assert!(

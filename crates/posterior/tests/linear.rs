@@ -9,7 +9,7 @@ use posterior::math::MatRef;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, LayerSpec, NetworkSpec, Shape};
 use posterior::posterior::Posterior;
-use posterior::predict::{NetworkPredictor, Predictor, TargetScale};
+use posterior::predict::{LinearisedPredictor, Link, NetworkPredictor, Predictor, TargetScale};
 use posterior::problem::Problem;
 use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
@@ -83,23 +83,58 @@ fn posterior_predictive_and_evidence_are_exact() {
     let precision: Vec<f64> = variances.iter().map(|v| 1.0 / v).collect();
     let reference =
         LinearRegression::fit(MatRef::new(&flat, ROWS, 6), &y, None, NOISE * NOISE, &[0.0; 6], &precision).unwrap();
+    let (network, likelihood, scale) = (problem.network(), problem.likelihood(), TargetScale::default());
+    let blocks = posterior.as_blocks().unwrap();
+    let (network_, likelihood_) = (network.clone(), likelihood.clone());
+    let closed = LinearisedPredictor::new(network_, likelihood_, blocks, 100, Link::Average, scale.clone()).unwrap();
+    let closed = closed.predict(&problem.data().x).real();
     let draws = 4000;
-    let predictor = NetworkPredictor {
-        network: problem.network().clone(),
-        likelihood: problem.likelihood().clone(),
-        posterior,
-        draws,
-        key: Key::new(5),
-        scale: TargetScale::default(),
-    };
-    let real = predictor.predict(&problem.data().x).real();
+    let (network, likelihood) = (network.clone(), likelihood.clone());
+    let predictor = NetworkPredictor { network, likelihood, posterior, draws, key: Key::new(5), scale };
+    let drawn = predictor.predict(&problem.data().x).real();
     for (n, row) in rows.iter().enumerate() {
         let (mean, variance) = reference.predict(row);
         let epistemic = variance - NOISE * NOISE;
+        // A posterior and outputs kept in f32.
+        assert!(
+            (closed.mean[n] - mean).abs() < 1e-5 && (closed.epistemic[n] / epistemic - 1.0).abs() < 1e-4,
+            "row {n}"
+        );
         // Five standard errors of 4000 draws.
-        assert!((real.mean[n] - mean).abs() < 5.0 * (epistemic / draws as f64).sqrt(), "row {n}");
-        assert!((real.epistemic[n] / epistemic - 1.0).abs() < 5.0 * (2.0 / draws as f64).sqrt(), "row {n}");
-        assert!((real.aleatoric[n] - NOISE * NOISE).abs() < 1e-9);
+        assert!((drawn.mean[n] - mean).abs() < 5.0 * (epistemic / draws as f64).sqrt(), "row {n}");
+        assert!((drawn.epistemic[n] / epistemic - 1.0).abs() < 5.0 * (2.0 / draws as f64).sqrt(), "row {n}");
+        assert!((closed.aleatoric[n] - NOISE * NOISE).abs() < 1e-9);
+    }
+}
+
+/// Two targets share features and prior scale and have a noise each: the evidence is the sum, and draws and closed form agree.
+#[test]
+fn two_targets_are_two_regressions() {
+    let (x, y) = data();
+    let both: Vec<f64> = y.iter().enumerate().flat_map(|(n, y)| [*y, 0.5 * y - x[2 * n]]).collect();
+    let method = Choice::named("linear").with("learn_prior", Value::Bool(false));
+    let recipe = Recipe { likelihood: fixed_noise(), method, ..Recipe::default() };
+    let fit = |targets: usize, y: Vec<f64>| {
+        let resolved = recipe.resolve_for(Shape::Flat(2), Outcome::Real, targets).unwrap();
+        let method = resolved.method().unwrap();
+        let data = Dataset::new(Values::F64(x.clone().into()), Shape::Flat(2), y, targets);
+        let problem = resolved.problem(data).unwrap();
+        let fit = method.fit(&problem, Key::new(1), &mut Silent).unwrap();
+        let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
+        let blocks = fit.posterior.as_blocks().unwrap();
+        let predictor =
+            LinearisedPredictor::new(network, likelihood, blocks, 100, Link::Average, TargetScale::default()).unwrap();
+        (predictor.moments(&problem.data().x), fit.posterior.log_evidence().unwrap())
+    };
+    let ((mean, covariance), evidence) = fit(2, both.clone());
+    let alone: Vec<_> = (0..2).map(|t| fit(1, both.iter().skip(t).step_by(2).copied().collect())).collect();
+    assert!((evidence - alone[0].1 - alone[1].1).abs() < 1e-9);
+    for n in 0..ROWS {
+        for t in 0..2 {
+            let ((m, v), _) = &alone[t];
+            assert!((mean[2 * n + t] - m[n]).abs() < 1e-6 && (covariance[4 * n + 3 * t] / v[n] - 1.0).abs() < 1e-5);
+        }
+        assert!(covariance[4 * n + 1].abs() < 1e-9, "targets are independent");
     }
 }
 

@@ -15,6 +15,9 @@ use serde_json::{Map, json};
 /// More models than this are a slip of the hand.
 const MOST: usize = 1000;
 
+/// What keeps a method's own evidence from scaling the prior: scales that are compared are not to be scaled away.
+const HOLDS_PRIOR: &[(&str, &str, &str)] = &[("linear", "learn_prior", "false"), ("laplace", "tune", "none")];
+
 /// A key and the values it is to take.
 struct Over {
     key: String,
@@ -28,15 +31,16 @@ pub fn run(args: &Select) -> anyhow::Result<()> {
     // A configuration file may name the method; else the one that has the key.
     let usual = if has("degree") { Some("linear") } else { None };
     let method = args.method.as_deref().or(usual.filter(|_| args.recipe.config.is_none()));
+    let compares_priors = overs.iter().any(|o| o.key.starts_with("prior."));
     let recipes = grid
         .iter()
         .map(|values| {
             let mut flags = args.recipe.clone();
             apply(&overs, values, &mut flags)?;
-            let held = overs.iter().any(|o| o.key.starts_with("prior."));
-            if held && method == Some("linear") && !flags.set.iter().any(|s| s.starts_with("learn_prior")) {
-                // What is compared is not to be chosen by the evidence as well.
-                flags.set.push("learn_prior=false".into());
+            if let Some((_, key, value)) = HOLDS_PRIOR.iter().find(|h| method == Some(h.0) && compares_priors) {
+                if !flags.set.iter().any(|s| s.trim_start_matches("method.").starts_with(key)) {
+                    flags.set.push(format!("{key}={value}"));
+                }
             }
             recipe::from_flags(&flags, method)
         })

@@ -1,6 +1,6 @@
 //! Which of several models? p(Mᵢ | D) ∝ p(D | Mᵢ) p(Mᵢ) (METHODS X2).
 //!
-//! log p(D | M) is what the method of each recipe gives: exact for `linear`, an approximation, or a lower bound (ELBO), in which case a model
+//! log p(D | M) is what the method of each recipe gives: exact for `linear`, Laplace's approximation, or a lower bound (ELBO), in which case a model
 //! whose posterior is harder to approximate is at a disadvantage. It needs no rows held out, and all of them count in it. Beside it, as a
 //! check, the mean log-likelihood of some rows under a fit to the others; both fits see columns scaled by all rows.
 //!
@@ -10,10 +10,7 @@ use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind, split};
 use crate::error::{Error, Result};
 use crate::inference::{Flow, Observer, Progress, side_by_side};
 use crate::model::{Model, Recipe, Resolved};
-use crate::posterior::Posterior;
-use crate::predict::{NetworkPredictor, Predictor};
 use crate::rng::Key;
-use std::sync::Arc;
 
 /// How models are judged.
 #[derive(Debug, Clone)]
@@ -73,7 +70,7 @@ pub fn select(
         let log_evidence = fit.posterior.log_evidence().ok_or_else(|| {
             Error::setting(
                 format!("the method '{}' with these settings gives no evidence of a model", method.name()),
-                "use linear or mean-field, or another whose fit reports log_evidence",
+                "use linear, laplace or mean-field, or another whose fit reports log_evidence",
             )
         })?;
         let held_out = match &check {
@@ -81,7 +78,17 @@ pub fn select(
             Some(check) => {
                 let problem = resolved.clone().problem(rows.data.select(&check.train))?;
                 let fit = method.fit(&problem, key, &mut observer)?;
-                Some(check.log_likelihood(resolved, fit.posterior.into(), options.draws, key))
+                let model = Model {
+                    recipe: resolved.recipe.clone(),
+                    encoder: encoder.clone(),
+                    seed: options.seed,
+                    rows: check.train.len(),
+                    summary: fit.summary,
+                    network: resolved.network.clone(),
+                    likelihood: resolved.likelihood.clone(),
+                    posterior: fit.posterior.into(),
+                };
+                Some(check.log_likelihood(&model, options.draws))
             }
         };
         Ok((log_evidence, held_out))
@@ -127,34 +134,26 @@ fn probabilities(logs: &[f64]) -> Vec<f64> {
 }
 
 /// The rows held out.
-struct Check<'a> {
-    encoder: &'a Encoder,
+struct Check {
     train: Vec<usize>,
-    x: crate::data::Values,
+    rows: Encoded,
     y: Vec<f64>,
 }
 
-impl<'a> Check<'a> {
-    fn new(encoder: &'a Encoder, rows: &Encoded, options: &SelectOptions) -> Result<Option<Check<'a>>> {
+impl Check {
+    fn new(encoder: &Encoder, rows: &Encoded, options: &SelectOptions) -> Result<Option<Check>> {
         if options.held_out == 0.0 {
             return Ok(None);
         }
         let classes = matches!(encoder.target_kind(), TargetKind::Class { .. }).then_some(&*rows.data.y);
         let split = split(rows.data.rows, options.held_out, classes, Key::new(options.seed))?;
         let held = rows.data.select(&split.validation);
-        Ok(Some(Check { encoder, train: split.train, x: held.x, y: encoder.decode_target(&held.y) }))
+        let y = encoder.decode_target(&held.y);
+        Ok(Some(Check { train: split.train, rows: Encoded { data: held, ..rows.clone() }, y }))
     }
 
-    fn log_likelihood(&self, resolved: &Resolved, posterior: Arc<dyn Posterior>, draws: usize, key: Key) -> f64 {
-        let predictor = NetworkPredictor {
-            network: resolved.network.clone(),
-            likelihood: resolved.likelihood.clone(),
-            posterior,
-            draws,
-            key,
-            scale: Model::target_scale(self.encoder),
-        };
-        let logs = predictor.predict(&self.x).log_likelihood(&self.y);
+    fn log_likelihood(&self, model: &Model, draws: usize) -> f64 {
+        let logs = model.predict(&self.rows, draws).log_likelihood(&self.y);
         logs.iter().sum::<f64>() / logs.len() as f64
     }
 }

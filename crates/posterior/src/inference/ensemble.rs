@@ -80,7 +80,9 @@ impl Method for EnsembleInference {
             ));
         }
         let member = Member { settings: self.settings.clone() };
-        let (fits, summary) = fit_members(&member, self.settings.count("members"), problem, key, observer)?;
+        // From one start, members would hardly differ.
+        let problem = problem.without_start();
+        let (fits, summary) = fit_members(&member, self.settings.count("members"), &problem, key, observer)?;
         let members = fits.into_iter().map(|f| f.posterior).collect();
         Ok(Fit { posterior: Box::new(MixturePosterior::new(members, None)), summary })
     }

@@ -83,6 +83,11 @@ impl Last {
     pub fn len(&self) -> usize {
         (self.inputs + 1) * self.outputs
     }
+
+    /// Where feature i of a target stands, from the layer's start on: W is in × out, and b comes after it like one more row.
+    pub fn at(&self, i: usize, target: usize) -> usize {
+        i * self.outputs + target
+    }
 }
 
 /// φ of all rows.
@@ -122,49 +127,51 @@ pub(super) fn features_and_one(problem: &Problem, last: Last, w: &[f32]) -> Vec<
     all
 }
 
-/// The exact posterior of the last layer.
-pub(super) struct Exact {
-    /// μ, in the order of w.
-    pub mean: Vec<f32>,
-    /// L, likewise, row after row, each up to its diagonal.
-    pub lower: Vec<f32>,
-    /// log p(D) of the linear model.
-    pub log_evidence: f64,
-    /// KL[posterior ‖ prior]
-    pub kl: f64,
-}
-
-/// The posterior of the last layer from what [`features_and_one`] gives.
+/// The exact posterior of the last layer, target by target, from what [`features_and_one`] gives, and the KL of them all to the prior.
 pub(super) fn exact(
     problem: &Problem,
     last: Last,
     with_bias: &[f64],
     variances: &[f64],
     prior: &[(f64, f64)],
-) -> Result<Exact> {
+) -> Result<(Vec<LinearRegression>, f64)> {
     let (data, k) = (problem.data(), last.inputs + 1);
-    let (mut mean, mut lower) = (vec![0.0; last.len()], vec![0.0; packed_len(last.len()).unwrap_or(0)]);
-    let (mut log_evidence, mut kl) = (0.0, 0.0);
+    let (mut fits, mut kl) = (Vec::with_capacity(last.outputs), 0.0);
     for target in 0..last.outputs {
-        // Feature i of this target: W is in × out, and b comes after it like one more row.
-        let at = |i: usize| i * last.outputs + target;
         let y: Vec<f64> = data.y.iter().skip(target).step_by(last.outputs).copied().collect();
         let (prior_mean, precision): (Vec<f64>, Vec<f64>) =
-            (0..k).map(|i| prior[at(i)]).map(|(mean, std)| (mean, 1.0 / (std * std))).unzip();
+            (0..k).map(|i| prior[last.at(i, target)]).map(|(mean, std)| (mean, 1.0 / (std * std))).unzip();
         let features = MatRef::new(with_bias, data.rows, k);
         let weights = data.weights.as_deref();
         let fit = LinearRegression::fit(features, &y, weights, variances[target], &prior_mean, &precision)?;
-        log_evidence += fit.log_evidence();
         kl += fit.kl(&prior_mean, &precision);
+        fits.push(fit);
+    }
+    Ok((fits, kl))
+}
+
+/// Means of all targets in the order of w.
+pub(super) fn means(last: Last, fits: &[LinearRegression]) -> Vec<f32> {
+    let mut mean = vec![0.0; last.len()];
+    for (target, fit) in fits.iter().enumerate() {
+        fit.mean().iter().enumerate().for_each(|(i, m)| mean[last.at(i, target)] = *m as f32);
+    }
+    mean
+}
+
+/// L of all targets in the order of w, row after row, each up to its diagonal.
+fn lower(last: Last, fits: &[LinearRegression]) -> Result<Vec<f32>> {
+    let (k, mut lower) = (last.inputs + 1, vec![0.0; packed_len(last.len()).unwrap_or(0)]);
+    for (target, fit) in fits.iter().enumerate() {
         // Targets are independent and each one's parameters stand in the order of its features: so L's rows interleave.
         let root = Cholesky::new(&fit.covariance(), k)?;
         for i in 0..k {
-            mean[at(i)] = fit.mean()[i] as f32;
-            let row = at(i) * (at(i) + 1) / 2;
-            (0..=i).for_each(|j| lower[row + at(j)] = root.factor()[i * k + j] as f32);
+            let at = last.at(i, target);
+            let row = at * (at + 1) / 2;
+            (0..=i).for_each(|j| lower[row + last.at(j, target)] = root.factor()[i * k + j] as f32);
         }
     }
-    Ok(Exact { mean, lower, log_evidence, kl })
+    Ok(lower)
 }
 
 /// The model of the outcomes given φ: one dense layer, the same likelihood, the prior of the last blocks.
@@ -211,10 +218,10 @@ impl Method for LastLayer {
         let noise: Vec<f64> = w[last.start + last.len()..].iter().map(|v| f64::from(*v)).collect();
         let gaussian = problem.likelihood().as_gaussian(&noise).zip(normal_prior(problem, last));
         if let Some((variances, prior)) = gaussian {
-            let Exact { mean, lower, log_evidence, .. } =
-                exact(problem, last, &features_and_one(problem, last, &w), &variances, &prior)?;
-            w[last.start..last.start + last.len()].copy_from_slice(&mean);
-            let posterior = FullCovariancePosterior::new(w, last.start, lower, Some(log_evidence));
+            let (fits, _) = exact(problem, last, &features_and_one(problem, last, &w), &variances, &prior)?;
+            w[last.start..last.start + last.len()].copy_from_slice(&means(last, &fits));
+            let log_evidence = fits.iter().map(LinearRegression::log_evidence).sum();
+            let posterior = FullCovariancePosterior::new(w, last.start, lower(last, &fits)?, Some(log_evidence));
             return Ok(Fit { posterior: Box::new(posterior), summary: map.summary });
         }
         let linear = features_problem(problem, last, &w)?;

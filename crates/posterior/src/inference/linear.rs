@@ -1,23 +1,25 @@
 //! Exact Bayesian linear regression on fixed features (METHODS X1): y = φ(x)ᵀw + b + ε, ε ~ N(0, σ²), w ~ N(0, s²S).
 //!
 //! The features are layers that learn nothing: the inputs themselves (polynomials of degree 1), polynomials, Fourier or random waves
-//! (`nn/features.rs`); the model is one dense layer behind them. Posterior, predictive and log p(D) are closed (`exact/linear.rs`); the scale s
+//! (`nn/features.rs`); the model is one dense layer behind them. Posterior, predictive and log p(D) are closed (`exact/linear.rs`,
+//! `predict/linearised.rs`); the scale s
 //! of the weights' prior and the noise σ are those of the highest evidence (`exact/evidence.rs`), unless they are held. The prior of the bias is
 //! not scaled; that of ln σ is not used, since σ is not averaged over.
 //!
 //! Reference: Bishop (2006), Pattern Recognition and Machine Learning, 3.3 to 3.5; MacKay (1992). Cost: N k² + k³ per step of the climb,
 //! for k features.
 
-use super::last_layer::{Exact, Last, exact, features_and_one, normal_prior};
+use super::last_layer::{Last, exact, features_and_one, means, normal_prior};
 use super::observer::Observer;
 use super::train::{EpochRecord, FitSummary};
 use super::{Fit, Method, MethodEntry};
 use crate::error::{Error, Result};
-use crate::exact::{LinearStatistics, Scales};
+use crate::exact::{LinearRegression, LinearStatistics, Scales};
 use crate::family::FullCovariance;
 use crate::math::MatRef;
+use crate::math::linalg::Eigen;
 use crate::nn::{LayerSpec, NetworkSpec};
-use crate::posterior::FullCovariancePosterior;
+use crate::posterior::{BlockGaussian, GaussianBlock};
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
@@ -69,6 +71,12 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
             help: "which random features",
             default: Default::Int(0),
             allowed: Allowed::Int(0, i64::MAX),
+        },
+        Setting {
+            name: "predictive",
+            help: "in closed form (a linear model is its own linearisation), or from weights drawn",
+            default: Default::Text("linearised"),
+            allowed: Allowed::OneOf(&["linearised", "sampling"]),
         },
         Setting {
             name: "learn_prior",
@@ -193,9 +201,10 @@ impl Method for LinearInference {
             (*mean, if i < last.inputs * last.outputs { std * scales.prior } else { *std })
         };
         let prior: Vec<(f64, f64)> = prior.iter().enumerate().map(scaled).collect();
-        let Exact { mean, lower, log_evidence, kl } = exact(problem, last, &features, &variances, &prior)?;
-        w[..last.len()].copy_from_slice(&mean);
-        let posterior = FullCovariancePosterior::new(w, 0, lower, Some(log_evidence));
+        let (fits, kl) = exact(problem, last, &features, &variances, &prior)?;
+        w[..last.len()].copy_from_slice(&means(last, &fits));
+        let log_evidence = fits.iter().map(LinearRegression::log_evidence).sum();
+        let posterior = BlockGaussian::new(w, vec![block(last, &fits)?], Some(log_evidence));
         // Where q is the posterior, log p(D) = E_q[log p(D | w)] − KL[q ‖ p].
         let record = EpochRecord { epoch: 1, objective: log_evidence, nll: -log_evidence - kl, penalty: kl, beta: 1.0 };
         let summary = FitSummary {
@@ -208,6 +217,22 @@ impl Method for LinearInference {
         };
         Ok(Fit { posterior: Box::new(posterior), summary })
     }
+}
+
+/// The covariance of all targets by its eigenvectors.
+fn block(last: Last, fits: &[LinearRegression]) -> Result<GaussianBlock> {
+    let (n, k) = (last.len(), last.inputs + 1);
+    let (mut left, mut std) = (vec![0.0; n * n], vec![0.0; n]);
+    for (target, fit) in fits.iter().enumerate() {
+        let eigen = Eigen::new(&fit.covariance(), k)?;
+        for j in 0..k {
+            let column = last.at(j, target);
+            // What rounding may leave of a direction that the data pin down.
+            std[column] = eigen.values()[j].max(f64::from(f32::MIN_POSITIVE)).sqrt() as f32;
+            (0..k).for_each(|i| left[last.at(i, target) * n + column] = eigen.vectors()[i * k + j] as f32);
+        }
+    }
+    Ok(GaussianBlock { start: 0, rows: n, columns: 1, turned: 0, scale: vec![1.0; n], left, right: Vec::new(), std })
 }
 
 /// What the evidence chose, for the user.

@@ -89,7 +89,7 @@ impl Method for SwagInference {
         if count == 1 {
             return member.fit(problem, key, observer);
         }
-        let (fits, summary) = fit_members(&member, count, problem, key, observer)?;
+        let (fits, summary) = fit_members(&member, count, &problem.without_start(), key, observer)?;
         let members = fits.into_iter().map(|f| f.posterior).collect();
         Ok(Fit { posterior: Box::new(MixturePosterior::new(members, None)), summary })
     }

@@ -101,6 +101,11 @@ impl Problem {
         Ok(self)
     }
 
+    /// The same problem with fresh initial values for gradient methods: for fits that are to differ.
+    pub fn without_start(&self) -> Problem {
+        Problem { start: None, ..self.clone() }
+    }
+
     /// Where methods begin, if it was given.
     pub fn start(&self) -> Option<&dyn Posterior> {
         self.start.as_deref()
