@@ -38,7 +38,7 @@ fn problem(y: Vec<f64>) -> Problem {
 /// f_w at some inputs.
 fn outputs(problem: &Problem, w: &[f64], x: &[f64]) -> Vec<f64> {
     let network: &dyn Network<f64> = &**problem.network();
-    let size = network.layout().len();
+    let size = problem.network().layout().len();
     let mut workspace = network.workspace(x.len());
     let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: posterior::math::Threads::One };
     network.forward(w[..size].into(), MatRef::new(x, x.len(), 1), &pass, &mut workspace).data.to_vec()
