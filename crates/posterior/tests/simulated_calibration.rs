@@ -15,7 +15,7 @@ use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
 use posterior_testing::{chi_square, chi_square_critical};
 
-const REPLICATIONS: usize = 400;
+const REPLICATIONS: usize = 300;
 const DRAWS: usize = 19;
 /// Ranks 0..=19 in bins of four.
 const BINS: usize = 5;
@@ -96,12 +96,12 @@ fn expect_calibrated(method: &str, settings: &[(&str, f64)]) {
 
 #[test]
 fn hmc_is_calibrated() {
-    expect_calibrated("hmc", &[("warmup", 200.0), ("thin", 10.0)]);
+    expect_calibrated("hmc", &[("warmup", 100.0), ("thin", 8.0)]);
 }
 
 #[test]
 fn nuts_is_calibrated() {
-    expect_calibrated("nuts", &[("warmup", 200.0), ("thin", 10.0)]);
+    expect_calibrated("nuts", &[("warmup", 100.0), ("thin", 8.0)]);
 }
 
 /// The test has power: draws of the posterior of half the data are seen.
