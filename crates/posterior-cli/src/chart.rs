@@ -80,6 +80,10 @@ impl Chart {
         let margin = if spans || points { 0.03 } else { 0.0 };
         let mut x = Axis::new(cells().map(|c| c[0]), self.x_range, margin);
         let mut y = Axis::new(cells().flat_map(|c| [c[1], c[2]]), self.y_range, 0.05);
+        // What stands on 0 stands on the axis.
+        if self.y_range.is_none() && cells().all(|c| c[1] >= 0.0) && cells().any(|c| c[1] == 0.0 && c[2] > 0.0) {
+            y.lo = 0.0;
+        }
         let (y_ticks, y_room) = match &self.rows[..] {
             [] => y.ticks(5),
             rows => {

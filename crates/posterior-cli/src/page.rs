@@ -27,7 +27,7 @@ tbody tr+tr>*{border-top:1px solid var(--rule)}tbody th{font-weight:600}\
 .n{text-align:right;font-variant-numeric:tabular-nums}\
 @media (max-width:700px){body{font-size:16px}main{padding:28px 16px 48px}h1{font-size:1.65rem}\
 .charts{grid-template-columns:minmax(0,1fr);gap:14px}figure{padding:10px 2px 11px}\
-section{margin-top:28px;padding-top:24px}th,td{padding:9px 13px}}@media (max-width:900px){th{white-space:normal}}\
+section{margin-top:28px;padding-top:24px}th,td{padding:9px 13px}td:last-child:not(.n){white-space:normal;min-width:11em}}@media (max-width:900px){th{white-space:normal}}\
 @media print{:root{color-scheme:light;--bg:#fff}body{font-size:10.5pt}main{max-width:none;padding:0}\
 .charts{gap:12px;break-before:avoid}figure:only-child{max-width:13cm}section{margin-top:18px;padding-top:14px}\
 figure,tr{break-inside:avoid}h1,h2{break-after:avoid}\

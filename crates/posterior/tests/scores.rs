@@ -245,6 +245,19 @@ fn risk_and_coverage() {
     }
 }
 
+/// Twenty rows in fifteen bins of 4/3 rows each: ten that are 60 % sure and right, ten that are 90 % sure and half of them wrong. The
+/// eighth bin holds two thirds of a row of either kind, whose gaps of 0.4 cancel; fourteen bins do not.
+#[test]
+fn bins_of_equal_mass_share_equal_rows() {
+    let logit = |p: f64| (p / (1.0 - p)).ln() as f32;
+    let f = (0..20).map(|n| if n < 10 { logit(0.6) } else { logit(0.9) }).collect();
+    let y: Vec<f64> = (0..20).map(|n| if n < 10 || n % 2 == 0 { 1.0 } else { 0.0 }).collect();
+    let predictive = Predictive::new(likelihood("bernoulli", 2), f, vec![], 1, 20, TargetScale::default());
+    let scored = Scored::new(&predictive, &y, Outcome::Class);
+    let got = posterior::score::find("ece_equal_mass").unwrap().score(&scored).unwrap();
+    assert!((got - 0.4 * 14.0 / 15.0).abs() < 1e-6, "{got}");
+}
+
 #[test]
 fn an_area_under_a_curve_needs_every_class() {
     let (predictive, _) = three_classes();

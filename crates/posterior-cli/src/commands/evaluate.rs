@@ -4,9 +4,13 @@ use super::{check_memory, evaluate_report, predictor, read};
 use crate::cli::Evaluate;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
+use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
+use posterior::likelihood::Outcome;
+use posterior::model::Model;
+use posterior::predict::Predictive;
 use posterior::rng::Key;
-use posterior::score::{Rated, Scored, pit_histogram, rate, reliability, risk_coverage_curve};
+use posterior::score::{LEVELS, Rated, Scored, pit_histogram, rate, reliability, risk_coverage_curve};
 use serde_json::{Map, Value, json};
 
 /// Parts of the histogram of probability integral transforms.
@@ -22,8 +26,10 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     notes(&args.common, &encoded.warnings);
     check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
     let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
-    let predictive = model.calibrated(predictor.predict(&encoded.data.x));
+    let raw = predictor.predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);
+    let conformal = conformal(&model, &raw, &y);
+    let predictive = model.calibrated(raw);
     let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
     let rated = rate(&scored, Key::new(args.common.seed.unwrap_or(model.seed)));
     notes(&args.common, &undefined(&rated));
@@ -32,12 +38,58 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
         artifact::write_file(path, page.html().as_bytes())?;
     }
     if args.common.json {
-        return json(&as_json(&scored, &rated));
+        return json(&as_json(&scored, &rated, &conformal));
     }
-    let rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
+    let mut rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
+    rows.extend(conformal.iter().map(|c| {
+        let what = match model.likelihood.outcome() {
+            Outcome::Class => format!("part of the rows inside their conformal set; mean size {}", number(c.size)),
+            _ => format!("part of the rows inside their conformal interval; mean width {}", number(c.size)),
+        };
+        vec![format!("conformal_{:.0}", 100.0 * c.level), number(c.coverage), number(c.error), what]
+    }));
     let head = ["score", "value", "± std error", "what it is"];
     print(&format!("{} rows\n{}", grouped(y.len()), table(&head, &rows)))?;
     args.report.as_ref().map_or(Ok(()), |path| print(&format!("page in {}\n", path.display())))
+}
+
+/// How the conformal intervals or sets of one level fare.
+struct Conformal {
+    level: f64,
+    coverage: f64,
+    /// Standard error of the coverage.
+    error: f64,
+    /// Mean width, or mean number of classes.
+    size: f64,
+}
+
+/// Coverage of conformal intervals or sets on these rows, where the model is calibrated; levels its rows cannot guarantee are left out.
+fn conformal(model: &Model, raw: &Predictive, y: &[f64]) -> Vec<Conformal> {
+    let Some(calibration) = &model.calibration else { return Vec::new() };
+    let (outcome, n) = (model.likelihood.outcome(), y.len() as f64);
+    let (real, classes) = match outcome {
+        Outcome::Class => (None, Some(raw.classes())),
+        _ => (Some(raw.real()), None),
+    };
+    let at = |level: &f64| {
+        let threshold = calibration.threshold(*level)?;
+        let one = |(i, y): (usize, &f64)| match (&real, &classes) {
+            (Some(real), _) => {
+                let (low, high) = Calibration::interval(threshold, real, i, outcome);
+                (low <= *y && *y <= high, high - low)
+            }
+            (_, Some(classes)) => {
+                let set = Calibration::set(threshold, classes, i);
+                (set.contains(&(*y as usize)), set.len() as f64)
+            }
+            _ => (false, 0.0),
+        };
+        let (inside, sizes): (Vec<bool>, Vec<f64>) = y.iter().enumerate().map(one).unzip();
+        let coverage = inside.iter().filter(|i| **i).count() as f64 / n;
+        let error = (coverage * (1.0 - coverage) / n).sqrt();
+        Some(Conformal { level: *level, coverage, error, size: sizes.iter().sum::<f64>() / n })
+    };
+    LEVELS.iter().filter_map(at).collect()
 }
 
 /// A line for every score that has no value.
@@ -57,7 +109,7 @@ pub(super) fn cells(r: &Rated) -> Vec<String> {
     ]
 }
 
-fn as_json(scored: &Scored<'_>, rated: &[Rated]) -> Value {
+fn as_json(scored: &Scored<'_>, rated: &[Rated], conformal: &[Conformal]) -> Value {
     let mut object = Map::from_iter([("n".to_owned(), json!(scored.y.len()))]);
     object.extend(rated.iter().map(|r| (r.metric.name.to_owned(), json!(r.value.as_ref().ok()))));
     let errors: Map<String, Value> =
@@ -67,6 +119,10 @@ fn as_json(scored: &Scored<'_>, rated: &[Rated]) -> Value {
         rated.iter().filter_map(|r| Some((r.metric.name.to_owned(), json!(r.value.as_ref().err()?)))).collect();
     if !why.is_empty() {
         object.insert("undefined".to_owned(), Value::Object(why));
+    }
+    if !conformal.is_empty() {
+        let one = |c: &Conformal| json!({ "level": c.level, "coverage": c.coverage, "size": c.size });
+        object.insert("conformal".to_owned(), conformal.iter().map(one).collect());
     }
     if let Some(pit) = pit_histogram(scored, PIT_BINS) {
         object.insert("pit".to_owned(), json!(pit));

@@ -34,6 +34,9 @@ fn as_json(model: &Model, bytes: u64) -> serde_json::Value {
         "seed": model.seed,
         "summary": model.summary,
     });
+    if let Some(calibration) = &model.calibration {
+        value["calibration"] = json!({ "rows": calibration.rows, "temperature": calibration.temperature });
+    }
     if let Some(kept) = model.posterior.kept() {
         value["kept"] = layout.blocks().iter().map(|b| LayerReport::new(b, kept).kept).collect();
     }
@@ -102,6 +105,10 @@ fn as_text(model: &Model, bytes: u64) -> String {
             "objective",
             format!("{} (negative log-likelihood {}{penalty})", number(last.objective), number(last.nll)),
         ));
+    }
+    if let Some(c) = &model.calibration {
+        let temperature = c.temperature.map_or(String::new(), |t| format!(", temperature {}", number(t)));
+        rows.push(("calibrated", format!("by {} rows{temperature}", grouped(c.rows))));
     }
     let layout = full_layout(&*model.network, &*model.likelihood);
     let kept = model.posterior.kept();

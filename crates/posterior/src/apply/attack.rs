@@ -143,7 +143,7 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
         for i in 0..n {
             values[i] = largest[i] + (sum[i] / draws as f64).ln();
             let factor = R::of(1.0 / sum[i]);
-            gradient[i * width..(i + 1) * width].iter_mut().for_each(|g| *g = *g * factor);
+            gradient[i * width..(i + 1) * width].iter_mut().for_each(|g| *g *= factor);
         }
     };
     let blocks = values.par_chunks_mut(ROWS).zip(gradient.par_chunks_mut((ROWS * width).max(1)));

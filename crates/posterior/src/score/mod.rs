@@ -1,7 +1,7 @@
 //! How good predictions are, on rows whose outcome is known. One file per metric, one line each in [`METRICS`].
 //!
 //! A score is a functional of how much each row counts: all rows once give its value, the counts of rows drawn with replacement give its
-//! bootstrap standard error ([`bootstrap`]).
+//! bootstrap standard error ([`rate`]).
 
 mod accuracy;
 mod auroc;
