@@ -1,18 +1,20 @@
-//! Benchmarks: `steps [threads]`, `predict [threads]`, `rng`, `published NAME`.
+//! Benchmarks: `steps [threads]`, `predict [threads]`, `rng`, `sample METHOD`, `published NAME`.
 //!
 //! `steps` and `predict` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
-//! `published` prints one JSON line per result.
+//! `sample` and `published` print one JSON line per result.
 
 mod predict;
 mod published;
 mod rng;
+mod sample;
 mod steps;
 mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | rng | published NAME";
+const USAGE: &str =
+    "usage: posterior-bench steps [threads] | predict [threads] | rng | sample METHOD [key=value …] | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some("steps") => run(steps::run),
         Some("predict") => run(predict::run),
         Some("rng") => run(rng::run),
+        Some("sample") => sample::run(&args[1..]),
         Some("published") => match args.get(1) {
             Some(name) => published::run(name, &args[2..]),
             None => fail(&published::usage()),

@@ -5,6 +5,7 @@ use posterior::data::{Dataset, Values};
 use posterior::family::LowRank;
 use posterior::inference::{
     ESTIMATORS, FamilyTrainer, IvonOptions, IvonTrainer, MeanFieldTrainer, MomentsTrainer, PointTrainer, StepPlan,
+    StochasticTrainer,
 };
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
@@ -82,6 +83,13 @@ fn others(who: &str, workload: &str, problem: &Problem) {
         black_box(dropout.step(Rows::All, plan(step)));
         step += 1;
     });
+    for (name, friction) in [("sgld", None), ("sghmc", Some(0.1))] {
+        let mut noisy = StochasticTrainer::new(problem, mean.clone(), rows, friction, true, false, Key::new(3));
+        measure(who, &format!("{workload}_{name}"), || {
+            black_box(noisy.step(Rows::All, step, 1e-4, 1.0));
+            step += 1;
+        });
+    }
     let options = IvonOptions { hessian_init: 1.0, beta1: 0.9, beta2: 0.99, learning_rate: 1e-3 };
     let mut ivon = IvonTrainer::new(problem, &mean, options, 1, rows, Key::new(3));
     measure(who, &format!("{workload}_ivon"), || {

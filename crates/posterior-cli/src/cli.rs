@@ -140,6 +140,9 @@ pub struct Fit {
     pub method: Option<String>,
     #[command(flatten)]
     pub recipe: Recipe,
+    /// Chains begin at draws of this model, which has the same network; for methods that sample
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
     /// Where the model goes
     #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
     pub out: PathBuf,

@@ -3,17 +3,35 @@
 use crate::cli::Common;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use posterior::inference::{Flow, Observer, Progress};
+use posterior::inference::{ChainProgress, Flow, Observer, Progress};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two updates of the bar.
 const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Whether the user has asked to stop.
+static STOP: AtomicBool = AtomicBool::new(false);
+/// What a program ends with when the user breaks it off.
+const BROKEN_OFF: i32 = 130;
+
+/// From now on Ctrl-C stops a fit at its next step, so that a sampler keeps what it has drawn; a second Ctrl-C ends the program.
+pub fn catch_interrupt() {
+    // Where it cannot be caught, Ctrl-C ends the program as it does anyway.
+    let _ = ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(BROKEN_OFF);
+        }
+    });
+}
 
 /// Shows a fit to the user.
 pub struct Terminal {
     bar: ProgressBar,
     quiet: bool,
     shown: Option<Instant>,
+    /// The last word of each chain, if there are chains.
+    chains: Vec<Option<ChainProgress>>,
 }
 
 impl Terminal {
@@ -27,7 +45,7 @@ impl Terminal {
             bar.set_style(style.progress_chars("━╸─"));
         }
         bar.set_prefix(what.to_owned());
-        Terminal { bar, quiet: common.quiet, shown: None }
+        Terminal { bar, quiet: common.quiet, shown: None, chains: Vec::new() }
     }
 
     pub fn done(self) {
@@ -41,10 +59,18 @@ impl Observer for Terminal {
             self.shown = Some(Instant::now());
             self.bar.set_length(p.steps);
             self.bar.set_position(p.step);
-            if p.objective.is_finite() {
+            if !self.chains.is_empty() {
+                self.bar.set_message(of_chains(&self.chains));
+            } else if p.objective.is_finite() {
                 self.bar.set_message(format!("epoch {}/{}, objective {:.1}", p.epoch, p.epochs, p.objective));
             }
         }
+        if STOP.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
+    }
+
+    fn chain(&mut self, p: &ChainProgress) -> Flow {
+        self.chains.resize(p.chains, None);
+        self.chains[p.chain] = Some(*p);
         Flow::Continue
     }
 
@@ -53,6 +79,24 @@ impl Observer for Terminal {
             self.bar.suspend(|| note(&format!("note: {message}")));
         }
     }
+}
+
+/// Chain by chain: draws (or transitions of the warm-up), step size and divergences; R-hat of all.
+fn of_chains(chains: &[Option<ChainProgress>]) -> String {
+    /// More would not fit on a line.
+    const SHOWN: usize = 8;
+    let one = |p: &Option<ChainProgress>| match p {
+        None => "–".to_owned(),
+        Some(p) if p.transitions < p.warmup => format!("warm-up {}", p.transitions),
+        Some(p) => format!("{} ε{:.2e} {}÷", p.draws, p.step_size, p.divergences),
+    };
+    let mut parts: Vec<String> = chains.iter().take(SHOWN).map(one).collect();
+    if chains.len() > SHOWN {
+        parts.push("…".to_owned());
+    }
+    let r_hat = chains.iter().flatten().map(|p| p.r_hat).rfind(|r| r.is_finite());
+    parts.extend(r_hat.map(|r| format!("R-hat {r:.3}")));
+    parts.join(" | ")
 }
 
 /// Prints notes unless quiet.

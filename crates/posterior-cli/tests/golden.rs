@@ -84,8 +84,12 @@ fn regression() {
 fn importance() {
     let dir = folder();
     let d = dir.path();
-    let fit = ["fit", "houses.csv", "--target", "price", "--network", "linear", "--method", "importance", "--out", "m.st"];
-    succeed(d, &[&fit[..], &["--seed", "1", "-q", "--set", "epochs=4000", "--set", "proposal=full-covariance"]].concat());
+    let fit =
+        ["fit", "houses.csv", "--target", "price", "--network", "linear", "--method", "importance", "--out", "m.st"];
+    succeed(
+        d,
+        &[&fit[..], &["--seed", "1", "-q", "--set", "epochs=4000", "--set", "proposal=full-covariance"]].concat(),
+    );
     golden(d, "houses-importance-diagnose", &["diagnose", "m.st"], AMPLIFIED);
     let said = succeed(d, &["diagnose", "m.st"]).stdout;
     assert!(said.contains("Pareto-k") && said.lines().last().unwrap().starts_with("Trust: k = "), "{said}");

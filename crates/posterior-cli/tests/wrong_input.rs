@@ -351,7 +351,10 @@ fn posteriors_that_cannot_be_judged_or_written() {
     one_sentence(files, &["draws", "m", "--out", "."], &["cannot write .", "folder"]);
     one_sentence(&[], &["draws", "no.st", "--out", "old.csv"], &["no.st"]);
     one_sentence(&[], &["diagnose", "no.st"], &["no.st"]);
-    fit_houses(&["--method", "importance", "--set", "proposal=map"], &["'proposal' cannot be 'map'", "prior, mean-field"]);
+    fit_houses(
+        &["--method", "importance", "--set", "proposal=map"],
+        &["'proposal' cannot be 'map'", "prior, mean-field"],
+    );
     fit_houses(&["--method", "importance", "--set", "draws=3"], &["'draws' cannot be '3'", "from 25"]);
 }
 

@@ -183,7 +183,10 @@ fn the_shape_of_a_pareto_law_is_found() {
         let error = (1.0 + k) / f64::from(n).sqrt();
         assert!((fit.k - k).abs() < 5.0 * error + 0.003, "{fit:?} for {k}");
         // Var(σ̂)/σ² = 2(1 + k)/n.
-        assert!((fit.sigma / 2.5 - 1.0).abs() < 5.0 * (2.0 * (1.0 + k) / f64::from(n)).sqrt() + 0.005, "{fit:?} for {k}");
+        assert!(
+            (fit.sigma / 2.5 - 1.0).abs() < 5.0 * (2.0 * (1.0 + k) / f64::from(n)).sqrt() + 0.005,
+            "{fit:?} for {k}"
+        );
     }
 }
 

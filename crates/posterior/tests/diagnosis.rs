@@ -27,7 +27,8 @@ fn table(rows: usize) -> Table {
 }
 
 fn fit(network: &str, target: &str, method: Choice) -> Model {
-    let recipe = Recipe { network: NetworkSpec::parse(network, Activation::Tanh).unwrap(), method, ..Recipe::default() };
+    let recipe =
+        Recipe { network: NetworkSpec::parse(network, Activation::Tanh).unwrap(), method, ..Recipe::default() };
     let ignore = if target == "y" { "kind" } else { "y" };
     let options = EncodeOptions { target: target.into(), ignore: vec![ignore.into()], ..EncodeOptions::default() };
     Model::fit(&recipe, &table(80), &options, 1, &mut Silent).unwrap()
@@ -87,27 +88,33 @@ fn chains_get_the_sentence_they_deserve() {
     // The two hidden units change places, and their signs, in half of the chains: another w, the same function.
     // Layout: 0.weight 2×2 (input, unit), 0.bias 2, 1.weight 2, 1.bias 1, log_noise 1.
     let mut stream = Stream::new(Key::new(4));
-    let swapped = judged(&model, chains(&model, 500, 4, |c, _, w| {
-        w[..4].copy_from_slice(&[1.0, -0.5, 0.3, 0.8]);
-        w[6..8].copy_from_slice(&[1.0, -0.7]);
-        jitter(&mut stream, w);
-        if c % 2 == 0 {
-            for (a, b) in [(0, 1), (2, 3), (4, 5), (6, 7)] {
-                w.swap(a, b);
-                (w[a], w[b]) = (-w[a], -w[b]);
+    let swapped = judged(
+        &model,
+        chains(&model, 500, 4, |c, _, w| {
+            w[..4].copy_from_slice(&[1.0, -0.5, 0.3, 0.8]);
+            w[6..8].copy_from_slice(&[1.0, -0.7]);
+            jitter(&mut stream, w);
+            if c % 2 == 0 {
+                for (a, b) in [(0, 1), (2, 3), (4, 5), (6, 7)] {
+                    w.swap(a, b);
+                    (w[a], w[b]) = (-w[a], -w[b]);
+                }
             }
-        }
-    }));
+        }),
+    );
     assert_eq!(swapped.verdict.trust, Trust::Predictions, "{}", swapped.verdict.sentence());
     let said = swapped.verdict.sentence();
     assert!(said.starts_with("Trust the predictions but not the weights: chains sit at different weights"), "{said}");
     assert!(swapped.verdict.is_yes());
 
     let mut stream = Stream::new(Key::new(4));
-    let apart = judged(&model, chains(&model, 500, 4, |c, _, w| {
-        jitter(&mut stream, w);
-        w[8] += c as f32;
-    }));
+    let apart = judged(
+        &model,
+        chains(&model, 500, 4, |c, _, w| {
+            jitter(&mut stream, w);
+            w[8] += c as f32;
+        }),
+    );
     assert_eq!(apart.verdict.trust, Trust::Nothing);
     let said = apart.verdict.sentence();
     assert!(said.starts_with("Do not trust: chains disagree on predictions") && said.contains("to try: "), "{said}");
@@ -115,10 +122,13 @@ fn chains_get_the_sentence_they_deserve() {
 
     // A noise that has not mixed spoils predictions too.
     let mut stream = Stream::new(Key::new(4));
-    let noise = judged(&model, chains(&model, 500, 4, |c, _, w| {
-        jitter(&mut stream, w);
-        w[9] += c as f32;
-    }));
+    let noise = judged(
+        &model,
+        chains(&model, 500, 4, |c, _, w| {
+            jitter(&mut stream, w);
+            w[9] += c as f32;
+        }),
+    );
     assert_eq!(noise.verdict.trust, Trust::Nothing, "{}", noise.verdict.sentence());
 
     let still = judged(&model, chains(&model, 500, 4, |_, _, _| ()));
@@ -176,7 +186,8 @@ fn approximations_are_weighed_against_the_posterior() {
     assert!(said.contains("Pareto-k") && said.contains("90 % intervals"), "{said}");
 
     // A logistic posterior is skewed: k of its best Gaussian is near the bound, so that only the check is held to something.
-    let classes = of(&fit("linear", "kind", Choice::named("full-covariance").with("epochs", Value::Int(2000))), &table, 1000);
+    let classes =
+        of(&fit("linear", "kind", Choice::named("full-covariance").with("epochs", Value::Int(2000))), &table, 1000);
     let classes = classes.unwrap();
     let check = classes.check.unwrap();
     assert!(check.name == "log_score" && check.holds() && classes.verdict.is_yes(), "{}", classes.verdict.sentence());
@@ -187,14 +198,19 @@ fn approximations_are_weighed_against_the_posterior() {
     assert!(last.weights.is_some(), "{}", last.verdict.sentence());
 
     let dropout = of(&fit("10", "y", short("mc-dropout")), &table, 100).unwrap();
-    assert!(dropout.weights.is_none() && dropout.verdict.sentence().contains("no density"), "{}", dropout.verdict.sentence());
+    assert!(
+        dropout.weights.is_none() && dropout.verdict.sentence().contains("no density"),
+        "{}",
+        dropout.verdict.sentence()
+    );
     let point = Diagnosis::new(&fit("10", "y", short("map")), None, 100, Key::new(5)).unwrap();
     assert!(point.verdict.sentence().starts_with("Do not trust: a single set of weights"));
 
     let importance = fit("linear", "y", Choice::named("importance").with("epochs", Value::Int(4000)));
     let weighed = Diagnosis::new(&importance, None, 100, Key::new(5)).unwrap();
     assert_eq!(weighed.verdict.trust, Trust::All, "{}", weighed.verdict.sentence());
-    let prior = Choice::named("importance").with("proposal", Value::Text("prior".into())).with("draws", Value::Int(500));
+    let prior =
+        Choice::named("importance").with("proposal", Value::Text("prior".into())).with("draws", Value::Int(500));
     let weighed = Diagnosis::new(&fit("10", "y", prior), None, 100, Key::new(5)).unwrap();
     assert_eq!(weighed.verdict.trust, Trust::Nothing, "{}", weighed.verdict.sentence());
 }
@@ -206,10 +222,15 @@ fn overconfidence_is_seen() {
     let at = model.posterior.dim() - 1;
     let mut mean = model.posterior.draw(Key::new(1)).w;
     mean[at] -= 1.5; // the noise's logarithm: intervals a quarter of what they should be
-    model.posterior = Arc::new(posterior::posterior::MeanFieldPosterior::new(mean.clone(), vec![1e-3; mean.len()], None));
+    model.posterior =
+        Arc::new(posterior::posterior::MeanFieldPosterior::new(mean.clone(), vec![1e-3; mean.len()], None));
     let encoded = model.encoder.encode(&table(80), true).unwrap();
     let diagnosis = Diagnosis::new(&model, Some(&encoded), 200, Key::new(5)).unwrap();
-    assert!(diagnosis.verdict.sentence().starts_with("Do not trust: predictions are too sure"), "{}", diagnosis.verdict.sentence());
+    assert!(
+        diagnosis.verdict.sentence().starts_with("Do not trust: predictions are too sure"),
+        "{}",
+        diagnosis.verdict.sentence()
+    );
 }
 
 #[test]
@@ -289,7 +310,8 @@ fn draws_of_other_posteriors_and_of_large_models() {
         assert_eq!((row.get_int(0).unwrap(), row.get_int(1).unwrap()), ((s / 3) as i32, (s % 3) as i32));
         for (b, block) in layout.blocks().iter().enumerate() {
             let list = row.get_list(4 + b).unwrap();
-            let got: Vec<f32> = (0..list.len()).map(|i| parquet::record::ListAccessor::get_float(list, i).unwrap()).collect();
+            let got: Vec<f32> =
+                (0..list.len()).map(|i| parquet::record::ListAccessor::get_float(list, i).unwrap()).collect();
             assert_eq!(got, all.draw(s)[block.range.clone()], "{}", block.name);
         }
     }

@@ -57,7 +57,11 @@ fn the_evidence_of_a_linear_model_is_found() {
         ("full-covariance", vec![draws(4000), ("epochs", Value::Int(3000))]),
     ] {
         let mut settings = settings;
-        settings.extend([("proposal", text(proposal)), ("kept", Value::Int(4000)), ("learning_rate", Value::Float(0.01))]);
+        settings.extend([
+            ("proposal", text(proposal)),
+            ("kept", Value::Int(4000)),
+            ("learning_rate", Value::Float(0.01)),
+        ]);
         let fit = fit(&linear.problem, "importance", &settings);
         let weights = Weights::new(fit.posterior.log_weights().unwrap());
         assert!(weights.is_reliable(), "{proposal}: {}", weights.verdict());

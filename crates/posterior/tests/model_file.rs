@@ -26,10 +26,21 @@ fn table(rows: usize) -> Table {
     .unwrap()
 }
 
+/// The method with settings that make its fit short, as far as it has them.
+fn short(method: &str) -> Choice {
+    let has = |name: &str| METHODS.iter().any(|m| m.name == method && m.settings.iter().any(|s| s.name == name));
+    let mut all = vec![("epochs", 2)];
+    if has("chains") {
+        all.extend([("chains", 2), ("draws", 5), ("thin", 2), ("warmup", 20)]);
+    }
+    let given = all.into_iter().filter(|(name, _)| has(name));
+    given.fold(Choice::named(method), |choice, (name, value)| choice.with(name, Value::Int(value)))
+}
+
 fn fit(method: &str, target: &str) -> Model {
     let recipe = Recipe {
         network: NetworkSpec::parse("8,4", Activation::Silu).unwrap(),
-        method: Choice::named(method).with("epochs", Value::Int(2)),
+        method: short(method),
         ..Recipe::default()
     };
     let options = EncodeOptions { target: target.into(), ..EncodeOptions::default() };

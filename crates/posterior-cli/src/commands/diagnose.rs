@@ -95,14 +95,24 @@ fn as_json(model: &Model, d: &Diagnosis) -> Value {
 }
 
 fn row(g: &GroupReport) -> Vec<String> {
-    let judged = if g.judged < g.count { format!("{} of {}", grouped(g.judged), grouped(g.count)) } else { grouped(g.count) };
+    let judged =
+        if g.judged < g.count { format!("{} of {}", grouped(g.judged), grouped(g.count)) } else { grouped(g.count) };
     if g.constant {
         return vec![g.name.clone(), judged, "does not move".to_owned()];
     }
     let whole = |v: f64| if v.is_finite() { grouped(v.max(0.0) as usize) } else { "?".to_owned() };
     let r_hat = if g.r_hat < 100.0 { format!("{:.3}", g.r_hat) } else { number(g.r_hat) };
     let mixed = format!("{:.0} %", 100.0 * g.mixed);
-    vec![g.name.clone(), judged, r_hat, whole(g.ess_median), whole(g.ess_bulk), whole(g.ess_tail), number(g.mcse), mixed]
+    vec![
+        g.name.clone(),
+        judged,
+        r_hat,
+        whole(g.ess_median),
+        whole(g.ess_bulk),
+        whole(g.ess_tail),
+        number(g.mcse),
+        mixed,
+    ]
 }
 
 fn chains_text(r: &ChainReport) -> String {
@@ -128,7 +138,10 @@ fn as_text(model: &Model, d: &Diagnosis) -> String {
     if let Some(w) = &d.weights {
         rows.push(("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))));
         rows.push(("Pareto-k", format!("{} (to be below {})", number(w.k()), number(w.bound()))));
-        rows.push(("weights", format!("{} draws, worth {} from the posterior", grouped(w.raw().len()), number(w.ess()))));
+        rows.push((
+            "weights",
+            format!("{} draws, worth {} from the posterior", grouped(w.raw().len()), number(w.ess())),
+        ));
     }
     if let Some(c) = &d.check {
         rows.push((

@@ -1,12 +1,13 @@
 //! `posterior fit DATA --target COL`: fits a model and writes its file.
 
-use super::{encode_options, read, recipe};
+use super::{AnswerIsNo, encode_options, read, recipe};
 use crate::cli::Fit;
-use crate::output::{check_writable, count, facts, grouped, json, number, print, seconds};
-use crate::progress::{Terminal, notes};
+use crate::output::{check_writable, count, facts, grouped, json, note, number, print, seconds};
+use crate::progress::{Terminal, catch_interrupt, notes};
 use posterior::artifact;
 use posterior::data::{Column, Table, TargetKind};
 use posterior::model::Model;
+use posterior::posterior::{Chain, Chains};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -15,8 +16,11 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     let table = read(&args.data, None)?;
     let options = encode_options(&args.target, &table)?;
     check_writable(&args.out)?;
+    let start = args.from.as_deref().map(artifact::load).transpose()?;
     let mut terminal = Terminal::new(&args.common, "fitting");
-    let mut model = Model::fit(&recipe, &table, &options, args.common.seed.unwrap_or(0), &mut terminal)?;
+    catch_interrupt();
+    let seed = args.common.seed.unwrap_or(0);
+    let mut model = Model::fit_from(&recipe, &table, &options, seed, start.as_ref(), &mut terminal)?;
     terminal.done();
     if args.target.task == "auto" {
         notes(&args.common, &looks_like_classes(&table, &options.target).into_iter().collect::<Vec<_>>());
@@ -26,12 +30,25 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     artifact::save(&model, &args.out)?;
     model.summary.seconds = seconds;
     if args.common.json {
-        return json(&as_json(&model, &args.out));
+        json(&as_json(&model, &args.out))?;
+    } else if !args.common.quiet {
+        print(&facts(&rows(&model, &args.out)))?;
     }
-    if args.common.quiet {
-        return Ok(());
+    match model.posterior.chains().and_then(wrong) {
+        Some(sentence) => {
+            note(&format!("posterior: {sentence}"));
+            Err(AnswerIsNo.into())
+        }
+        None => Ok(()),
     }
-    print(&facts(&rows(&model, &args.out)))
+}
+
+/// Why the draws that were written are not what was asked for.
+fn wrong(chains: &Chains) -> Option<String> {
+    chains.fault.clone().or_else(|| {
+        let kept = count(chains.draws(), "draw");
+        chains.incomplete.then(|| format!("stopped before the end; the model holds the {kept} made until then"))
+    })
 }
 
 /// A few whole numbers, each in many rows, are more often classes than amounts.
@@ -52,7 +69,7 @@ fn looks_like_classes(table: &Table, target: &str) -> Option<String> {
 
 fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
     let last = model.summary.trace.last();
-    json!({
+    let mut value = json!({
         "model": out.display().to_string(),
         "method": model.recipe.method.name,
         "rows": model.rows,
@@ -68,11 +85,49 @@ fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
         "beta": last.map(|e| e.beta),
         "log_evidence": model.posterior.log_evidence(),
         "seed": model.seed,
-    })
+    });
+    if let Some(chains) = model.posterior.chains() {
+        let each = |f: fn(&Chain) -> f64| chains.chains.iter().map(f).collect::<Vec<f64>>();
+        value["chains"] = json!({
+            "draws": chains.chains.iter().map(Chain::draws).collect::<Vec<_>>(),
+            "step_size": each(|c| c.step_size),
+            "acceptance": each(|c| c.acceptance),
+            "divergences": chains.chains.iter().map(|c| c.divergences).collect::<Vec<_>>(),
+            "not_finite": chains.chains.iter().map(|c| c.not_finite).collect::<Vec<_>>(),
+            "gradients": gradients(chains),
+            "incomplete": chains.incomplete,
+            "fault": chains.fault,
+        });
+    }
+    value
+}
+
+/// Evaluations of the density, warm-up included.
+fn gradients(chains: &Chains) -> u64 {
+    let of = |c: &Chain| c.warmup_gradients + c.gradients.iter().map(|g| u64::from(*g)).sum::<u64>();
+    chains.chains.iter().map(of).sum()
+}
+
+/// What chains tell of themselves.
+fn sampling(chains: &Chains) -> String {
+    let mean = |f: fn(&Chain) -> f64| chains.chains.iter().map(f).sum::<f64>() / chains.chains.len() as f64;
+    let divergences = chains.divergences() as usize;
+    format!(
+        "{} × {}{}, step size {}, acceptance {}, {}",
+        count(chains.chains.len(), "chain"),
+        count(chains.shortest(), "draw"),
+        match chains.chains[0].thin {
+            1 => String::new(),
+            n => format!(" (one in {n})"),
+        },
+        number(mean(|c| c.step_size)),
+        number(mean(|c| c.acceptance)),
+        count(divergences, "divergence")
+    )
 }
 
 fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
-    let s = &model.summary;
+    let (s, chains) = (&model.summary, model.posterior.chains());
     let target = match model.encoder.target_kind() {
         TargetKind::Real(_) => "a number".to_owned(),
         TargetKind::Count { .. } => "a count".to_owned(),
@@ -89,13 +144,19 @@ fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
             "fit",
             format!(
                 "{}, {}{}, {}",
-                count(s.steps as usize, "step"),
-                count(s.epochs, "epoch"),
+                count(s.steps as usize, if chains.is_some() { "transition" } else { "step" }),
+                match chains {
+                    Some(chains) => count(gradients(chains) as usize, "gradient"),
+                    None => count(s.epochs, "epoch"),
+                },
                 if s.stopped_early { " (stopped early)" } else { "" },
                 seconds(s.seconds)
             ),
         ),
     ];
+    if let Some(chains) = chains {
+        rows.push(("sampling", sampling(chains)));
+    }
     if let Some(last) = s.trace.last() {
         let nll = number(last.nll);
         rows.push(match s.penalty_name.as_str() {

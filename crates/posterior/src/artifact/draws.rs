@@ -93,11 +93,7 @@ pub fn write_draws(model: &Model, draws: usize, key: Key, path: &Path) -> Result
         writer.close().map_err(written)?;
         Ok(())
     })?;
-    Ok(WrittenDraws {
-        chains: chains.map_or(1, |c| c.chains.len()),
-        draws: rows.len(),
-        columns: columns.names(),
-    })
+    Ok(WrittenDraws { chains: chains.map_or(1, |c| c.chains.len()), draws: rows.len(), columns: columns.names() })
 }
 
 /// Which columns there are.
@@ -159,7 +155,8 @@ impl Columns<'_> {
         put::<Int32Type>(group, &rows.iter().map(|r| r.chain).collect::<Vec<_>>(), None)?;
         put::<Int32Type>(group, &rows.iter().map(|r| r.draw).collect::<Vec<_>>(), None)?;
         for name in &self.leading()[2..] {
-            let of = |(chain, i): (&Chain, usize)| if *name == "energy" { chain.energy[i] } else { chain.log_density[i] };
+            let of =
+                |(chain, i): (&Chain, usize)| if *name == "energy" { chain.energy[i] } else { chain.log_density[i] };
             put::<DoubleType>(group, &rows.iter().filter_map(|r| r.of.map(of)).collect::<Vec<_>>(), None)?;
         }
         let dim = w.len() / rows.len().max(1);
@@ -209,4 +206,3 @@ fn put<T: DataType>(
     column.typed::<T>().write_batch(values, defined.as_deref(), repetition)?;
     column.close()
 }
-

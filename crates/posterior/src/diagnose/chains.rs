@@ -235,7 +235,8 @@ impl ChainReport {
         let (diverged, moved) = self.divergences;
         if diverged > 0 {
             let many = diverged as f64 > DIVERGENT * moved as f64;
-            let reason = format!("{diverged} of {moved} transitions diverged, so that parts of the posterior are missing");
+            let reason =
+                format!("{diverged} of {moved} transitions diverged, so that parts of the posterior are missing");
             let leaves = if many { Trust::Nothing } else { Trust::Predictions };
             find(leaves, reason, "smaller steps (a higher target acceptance) or a narrower prior");
         }

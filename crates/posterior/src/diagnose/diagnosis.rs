@@ -47,7 +47,8 @@ impl Diagnosis {
         }
         if let Some(weights) = posterior.log_weights() {
             let weights = Weights::new(weights);
-            let verdict = Verdict::of(&weighted(&weights), format!("{} ({} draws)", praise(&weights), weights.raw().len()));
+            let verdict =
+                Verdict::of(&weighted(&weights), format!("{} ({} draws)", praise(&weights), weights.raw().len()));
             return Ok(Diagnosis { chains: None, weights: Some(weights), check: None, verdict });
         }
         if posterior.is_point() {
@@ -88,13 +89,20 @@ impl Diagnosis {
         match &weights {
             None => findings.push(Finding {
                 leaves: Trust::Predictions,
-                reason: format!("a posterior of kind '{}' has no density to be judged by, {held}", model.posterior.kind()),
+                reason: format!(
+                    "a posterior of kind '{}' has no density to be judged by, {held}",
+                    model.posterior.kind()
+                ),
                 advice: "rows that were not fitted to ('posterior evaluate')".to_owned(),
             }),
             Some(weights) if !weights.is_reliable() => findings.push(Finding {
                 leaves: Trust::Predictions,
-                reason: format!("the approximation is far from the posterior of the weights ({}), {held}", measure(weights)),
-                advice: "rows that were not fitted to ('posterior evaluate'), a richer approximation, or a sampler".to_owned(),
+                reason: format!(
+                    "the approximation is far from the posterior of the weights ({}), {held}",
+                    measure(weights)
+                ),
+                advice: "rows that were not fitted to ('posterior evaluate'), a richer approximation, or a sampler"
+                    .to_owned(),
             }),
             Some(_) => {}
         }
@@ -126,7 +134,8 @@ fn weighted(weights: &Weights) -> Vec<Finding> {
     vec![Finding {
         leaves: Trust::Nothing,
         reason: weights.verdict(),
-        advice: "a proposal nearer to the posterior (--set proposal=full-covariance), more draws, or a sampler".to_owned(),
+        advice: "a proposal nearer to the posterior (--set proposal=full-covariance), more draws, or a sampler"
+            .to_owned(),
     }]
 }
 
@@ -148,4 +157,3 @@ fn check_rows(model: &Model, rows: &Encoded) -> Result<()> {
     }
     Ok(())
 }
-

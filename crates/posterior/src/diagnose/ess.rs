@@ -67,8 +67,7 @@ impl Correlations {
     fn new(trace: &Trace) -> Correlations {
         let (draws, chains) = (trace.draws(), trace.chains());
         let means: Vec<f64> = trace.by_chain().map(mean).collect();
-        let centred: Vec<f64> =
-            trace.by_chain().zip(&means).flat_map(|(c, m)| c.iter().map(move |v| v - m)).collect();
+        let centred: Vec<f64> = trace.by_chain().zip(&means).flat_map(|(c, m)| c.iter().map(move |v| v - m)).collect();
         let mut new = Correlations { centred, draws, chains, within: 0.0, all: 0.0 };
         let n = draws as f64;
         let variance_0 = new.covariance(0);

@@ -79,7 +79,9 @@ impl Agreement {
 pub fn selftest(seed: u64) -> Result<Vec<Agreement>> {
     let (problem, exact) = linear(Key::new(seed))?;
     let there = SELFTESTED.iter().filter(|(name, ..)| METHODS.iter().any(|m| m.name == *name));
-    Ok(there.map(|tried| compare(&problem, &exact, tried, Key::new(seed)).unwrap_or_else(|e| failed(tried.0, &e))).collect())
+    Ok(there
+        .map(|tried| compare(&problem, &exact, tried, Key::new(seed)).unwrap_or_else(|e| failed(tried.0, &e)))
+        .collect())
 }
 
 /// y = x·w + b + noise with correlated inputs of mean 1, so that the bias correlates with the weights.
@@ -165,9 +167,8 @@ fn draws_of(posterior: &dyn Posterior, key: Key) -> (Vec<Trace>, f64) {
     if let Some(chains) = posterior.chains() {
         let draws = chains.shortest();
         let trace = |p: usize| {
-            let of_chain = |c: &crate::posterior::Chain| {
-                (0..draws).map(|i| f64::from(c.draw(i)[p])).collect::<Vec<f64>>()
-            };
+            let of_chain =
+                |c: &crate::posterior::Chain| (0..draws).map(|i| f64::from(c.draw(i)[p])).collect::<Vec<f64>>();
             Trace::new(chains.chains.iter().flat_map(of_chain).collect(), chains.chains.len())
         };
         let traces: Vec<Trace> = (0..DIM).map(trace).collect();

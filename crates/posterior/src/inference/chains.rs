@@ -4,6 +4,7 @@
 //! milliseconds of one chain; all chains come to their end together and every thread is busy until then. Memory: chains × kept draws × P numbers in f32.
 
 use super::observer::{ChainProgress, Flow, Observer, Progress};
+use crate::diagnose::{Trace, r_hat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Info;
 use crate::posterior::{Chain, Chains};
@@ -44,6 +45,8 @@ pub(super) const MEMORY_MIB: Setting = Setting {
 
 /// One turn of a chain.
 const TURN: Duration = Duration::from_millis(20);
+/// Between two computations of R-hat.
+const BETWEEN: Duration = Duration::from_millis(500);
 /// Draws stand three times in memory while a model file is made of them.
 const COPIES: usize = 3;
 /// A step size, relative to the scale of the parameters, with which nothing is reached.
@@ -134,6 +137,9 @@ struct Shared<'a, 'o> {
     done: u64,
     error: Option<Error>,
     stop: bool,
+    /// The log densities of the kept draws by chain, R-hat of them, and when it was computed.
+    seen: Vec<Vec<f64>>,
+    r_hat: (f64, Instant),
 }
 
 /// Makes chain c. It is called on the thread that takes the chain's first turn.
@@ -162,6 +168,8 @@ pub fn run_chains<'a>(
         done: 0,
         error: None,
         stop: false,
+        seen: vec![Vec::new(); plan.chains],
+        r_hat: (f64::NAN, Instant::now()),
     });
     let workers = rayon::current_num_threads().clamp(1, plan.chains);
     rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work(plan, dim, make, &shared))));
@@ -218,6 +226,11 @@ impl Shared<'_, '_> {
         let steps = (plan.chains * plan.transitions()) as u64;
         let objective = job.kept.log_density.last().copied().unwrap_or(f64::NAN);
         let (epoch, epochs) = (job.done, plan.transitions());
+        let seen = &mut self.seen[job.number];
+        seen.extend_from_slice(&job.kept.log_density[seen.len()..]);
+        if self.r_hat.1.elapsed() > BETWEEN {
+            self.r_hat = (r_hat_so_far(&self.seen), Instant::now());
+        }
         self.stop |= self.observer.chain(&ChainProgress {
             chain: job.number,
             chains: plan.chains,
@@ -227,10 +240,18 @@ impl Shared<'_, '_> {
             draws: job.kept.draws(),
             step_size: job.sampler.as_ref().map_or(job.kept.step_size, |s| s.step_size()),
             divergences: job.kept.divergences,
+            r_hat: self.r_hat.0,
         }) == Flow::Stop;
         let progress = Progress { step: self.done, steps, epoch, epochs, objective };
         self.stop |= self.observer.progress(&progress) == Flow::Stop;
     }
+}
+
+/// Over the draws that all chains have.
+fn r_hat_so_far(seen: &[Vec<f64>]) -> f64 {
+    let draws = seen.iter().map(Vec::len).min().unwrap_or(0);
+    let trace = Trace::new(seen.iter().flat_map(|s| s[..draws].iter().copied()).collect(), seen.len());
+    if trace.is_usable() { r_hat(&trace) } else { f64::NAN }
 }
 
 impl<'a> Job<'a> {

@@ -21,7 +21,16 @@ const PROPOSAL: Setting = Setting {
     name: "proposal",
     help: "what draws come from: the prior, or what this method has fitted",
     default: Default::Text("mean-field"),
-    allowed: Allowed::OneOf(&["prior", "mean-field", "low-rank", "full-covariance", "mixture", "ivon", "laplace", "swag"]),
+    allowed: Allowed::OneOf(&[
+        "prior",
+        "mean-field",
+        "low-rank",
+        "full-covariance",
+        "mixture",
+        "ivon",
+        "laplace",
+        "swag",
+    ]),
 };
 const DRAWS: Setting = Setting {
     name: "draws",
@@ -74,7 +83,8 @@ impl ImportanceSampling {
         // Of what was said of training, what the method knows.
         let known = |(key, _): &(String, _)| entry.settings.iter().any(|s| s.name == key);
         let own = [DRAWS.name, KEPT.name, PROPOSAL.name];
-        let given: Vec<_> = self.settings.to_pairs().into_iter().filter(|p| known(p) && !own.contains(&&*p.0)).collect();
+        let given: Vec<_> =
+            self.settings.to_pairs().into_iter().filter(|p| known(p) && !own.contains(&&*p.0)).collect();
         entry.configure(&given)?.fit(problem, key, observer)
     }
 
@@ -136,7 +146,8 @@ impl Method for ImportanceSampling {
         let counts: Vec<u32> = chosen.iter().map(|s| counts[*s]).collect();
         // What q keeps fixed is not integrated over: then the mean weight is no evidence.
         let evidence = q.log_density(&w[..problem.dim()]).map(|_| weights.log_mean());
-        let told = evidence.map_or(String::new(), |e| format!("; log evidence {e:.2} ± {:.2}", weights.log_mean_error()));
+        let told =
+            evidence.map_or(String::new(), |e| format!("; log evidence {e:.2} ± {:.2}", weights.log_mean_error()));
         let (verdict, draws, worth) = (weights.verdict(), weights.raw().len(), weights.ess());
         observer.warn(&format!("{verdict} ({draws} draws worth {worth:.1}{told})"));
         summary.steps += weights.raw().len() as u64;

@@ -34,6 +34,8 @@ pub struct ChainProgress {
     pub step_size: f64,
     /// Transitions after warm-up that diverged.
     pub divergences: u64,
+    /// R-hat of the log density over all chains so far; not-a-number while it is too early to say.
+    pub r_hat: f64,
 }
 
 /// Whether to go on.

@@ -45,6 +45,18 @@ impl Model {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
+        Model::fit_from(recipe, table, options, seed, None, observer)
+    }
+
+    /// The same, beginning at draws of a model that was fitted before, if there is one.
+    pub fn fit_from(
+        recipe: &Recipe,
+        table: &Table,
+        options: &EncodeOptions,
+        seed: u64,
+        start: Option<&Model>,
+        observer: &mut dyn Observer,
+    ) -> Result<Model> {
         let fitted = Encoder::fit(table, options)?;
         fitted.warnings.iter().for_each(|w| observer.warn(w));
         let encoder = fitted.encoder;
@@ -54,7 +66,10 @@ impl Model {
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
         let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
         let problem = resolved.problem(data)?;
-        let fit = method.fit(&problem, Key::new(seed), observer)?;
+        let fit = match start {
+            Some(start) => method.fit_from(&problem, &*start.posterior, Key::new(seed), observer)?,
+            None => method.fit(&problem, Key::new(seed), observer)?,
+        };
         Ok(Model {
             recipe,
             encoder,

@@ -152,17 +152,40 @@ mod tests {
         let posterior = example();
         assert_eq!(posterior.log_weights().unwrap()[..3], [-2.0, f64::from(ZERO), 0.0]);
         let back = |change: fn(&mut Tensor)| {
-            let tensors: Vec<Tensor> = posterior.tensors().into_iter().map(|mut t| { change(&mut t); t }).collect();
+            let tensors: Vec<Tensor> = posterior
+                .tensors()
+                .into_iter()
+                .map(|mut t| {
+                    change(&mut t);
+                    t
+                })
+                .collect();
             let find = |name: &str| tensors.iter().find(|t| t.name == name).map(|t| t.data.clone());
             WeightedPosterior::restore(2, Some(-7.5), &find)
         };
         let same = back(|_| ()).unwrap();
         assert_eq!((same.tensors(), same.log_weights()), (posterior.tensors(), posterior.log_weights()));
         for change in [
-            (|t: &mut Tensor| if t.name == "w" { t.data.truncate(5) }) as fn(&mut Tensor),
-            |t| if t.name == "counts" { t.data[0] = 0.5 },
-            |t| if t.name == "counts" { t.data.clear() },
-            |t| if t.name == "counts" { t.name.clear() },
+            (|t: &mut Tensor| {
+                if t.name == "w" {
+                    t.data.truncate(5)
+                }
+            }) as fn(&mut Tensor),
+            |t| {
+                if t.name == "counts" {
+                    t.data[0] = 0.5
+                }
+            },
+            |t| {
+                if t.name == "counts" {
+                    t.data.clear()
+                }
+            },
+            |t| {
+                if t.name == "counts" {
+                    t.name.clear()
+                }
+            },
         ] {
             assert!(back(change).unwrap_err().to_string().contains("damaged"));
         }
