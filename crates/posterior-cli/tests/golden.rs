@@ -162,6 +162,7 @@ fn the_selftest() {
         "covariance_error",
         "covariance_tolerance",
         "ess",
+        "fault",
         "mean_error",
         "mean_tolerance",
         "method",

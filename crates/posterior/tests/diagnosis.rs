@@ -185,15 +185,17 @@ fn approximations_are_weighed_against_the_posterior() {
     let said = far.verdict.sentence();
     assert!(said.contains("Pareto-k") && said.contains("90 % intervals"), "{said}");
 
+    // A logistic posterior is skewed: k of its best Gaussian is near the bound, so that only the check is held to something.
     let classes =
-        of(&fit("linear", "kind", Choice::named("full-covariance").with("epochs", Value::Int(4000))), &table, 2000);
+        of(&fit("linear", "kind", Choice::named("full-covariance").with("epochs", Value::Int(2000))), &table, 1000);
     let classes = classes.unwrap();
-    assert_eq!(
-        (classes.verdict.trust, classes.check.unwrap().name),
-        (Trust::All, "log_score"),
-        "{}",
-        classes.verdict.sentence()
-    );
+    let check = classes.check.unwrap();
+    assert!(check.name == "log_score" && check.holds() && classes.verdict.is_yes(), "{}", classes.verdict.sentence());
+    assert!(classes.weights.unwrap().k() < 1.0);
+
+    // Features fixed, noise fixed: what is left is linear, and its posterior Gaussian.
+    let last = of(&fit("10", "y", Choice::named("last-layer").with("epochs", Value::Int(2000))), &table, 1000).unwrap();
+    assert!(last.weights.is_some(), "{}", last.verdict.sentence());
 
     let dropout = of(&fit("10", "y", short("mc-dropout")), &table, 100).unwrap();
     assert!(

@@ -48,7 +48,7 @@ fn check_moments(posterior: &dyn Posterior, exact: &LinearRegression, worth: f64
 #[test]
 fn the_evidence_of_a_linear_model_is_found() {
     let prior_std = 1.0;
-    let linear = Linear::new(12, prior_std);
+    let linear = Linear::new(4, prior_std);
     let exact = exact(&linear.problem, prior_std);
     let draws = |n| ("draws", Value::Int(n));
     for (proposal, settings) in [

@@ -8,7 +8,6 @@ use super::verdict::{Finding, Trust, Verdict};
 use crate::data::{Encoded, TargetKind};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::predict::Predictor;
 use crate::rng::{Key, Purpose};
 
 /// Rows at which the predictions of chains are judged.
@@ -75,7 +74,7 @@ impl Diagnosis {
         let problem = model.recipe.resolve(&model.encoder)?.problem(rows.data.clone())?;
         let weights = importance_weights(&problem, &*model.posterior, draws, key.purpose(Purpose::Estimate));
         let weights = weights.map(|w| Weights::new(&w));
-        let predictive = model.predictor(PREDICTIVE_DRAWS).predict(&rows.data.x);
+        let predictive = model.predict(rows, PREDICTIVE_DRAWS);
         let y = model.encoder.decode_target(&rows.data.y);
         let check = PredictiveCheck::new(&predictive, &y, model.likelihood.outcome());
         let mut findings = Vec::new();
