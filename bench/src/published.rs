@@ -387,7 +387,7 @@ impl Published {
             predictor.posterior = Arc::new(PointPosterior::new(q.mean().to_vec()));
             let predictive = predictor.predict(&test.data.x);
             let scored = Scored::new(&predictive, &test.data.y, model.likelihood.outcome());
-            let score = |name: &str| METRICS.iter().find(|m| m.name == name).and_then(|m| (m.score)(&scored));
+            let score = |name: &str| METRICS.iter().find(|m| m.name == name).and_then(|m| m.score(&scored));
             figures.nll_of_mode = score("log_likelihood").map(|l| -l);
             figures.ece_of_mode = score("ece");
         }

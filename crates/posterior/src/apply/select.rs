@@ -86,6 +86,7 @@ pub fn select(
                     summary: fit.summary,
                     network: resolved.network.clone(),
                     likelihood: resolved.likelihood.clone(),
+                    calibration: None,
                     posterior: fit.posterior.into(),
                 };
                 Some(check.log_likelihood(&model, options.draws))
