@@ -216,6 +216,11 @@ impl Likelihood for Categorical {
             out[i * k + i] = -out[i * k..(i + 1) * k].iter().sum::<f64>();
         }
     }
+    fn hessian_parts(&self, f: &[f64], diagonal: &mut [f64], vector: &mut [f64]) -> bool {
+        self.probabilities(f, diagonal);
+        vector.copy_from_slice(diagonal);
+        true
+    }
     /// Of the class as a number.
     fn moments(&self, f: &[f64], _noise: &[f64], mean: &mut [f64], variance: &mut [f64]) {
         let all = log_sum_exp(f);

@@ -105,6 +105,10 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     /// −d² log p/df² of one row, `outputs × outputs`; its expectation under p(y|f) where that makes it positive
     /// semi-definite (the generalised Gauss–Newton matrix needs it so).
     fn hessian_row(&self, f: &[f64], y: &[f64], noise: &[f64], out: &mut [f64]);
+    /// [`Likelihood::hessian_row`] as diag(d) − v vᵀ, where it has this form and that saves work; returns whether it has.
+    fn hessian_parts(&self, _f: &[f64], _diagonal: &mut [f64], _vector: &mut [f64]) -> bool {
+        false
+    }
     /// Mean and variance of every target given f, for real and count outcomes; of the class number for classes.
     fn moments(&self, f: &[f64], noise: &[f64], mean: &mut [f64], variance: &mut [f64]);
     /// [`Likelihood::moments`] of several rows under the same noise. Overridden where the noise need not be worked out anew

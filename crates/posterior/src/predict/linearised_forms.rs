@@ -172,6 +172,11 @@ fn packed(covariance: &[f64], leaves: &[Leaf], (l, m): (usize, usize), start: us
     let (a, b, same) = (&leaves[l], &leaves[m], l == m);
     let (u, v) = pair_sizes(leaves, (l, m));
     let at = |r: usize, c: usize| covariance[(r - start) * n + c - start];
+    if same && v == 1 {
+        // One unit: the matrix itself.
+        let inputs = a.inputs + 1;
+        return (0..inputs * inputs).map(|k| at(a.index(k / inputs, 0), a.index(k % inputs, 0))).collect();
+    }
     let mut out = Vec::with_capacity(u * v);
     for i in 0..=a.inputs {
         for j in if same { i } else { 0 }..=b.inputs {
@@ -318,9 +323,19 @@ fn by_pair(
     grow(square, a.units * b.units);
     grow(turned, outputs * b.units);
     let (products, contracted) = (&mut products[..rows * u], &mut contracted[..rows * v]);
-    let inputs = factors.inputs(l).chunks_exact(a.inputs + 1).zip(factors.inputs(m).chunks_exact(b.inputs + 1));
-    inputs.zip(products.chunks_exact_mut(u)).for_each(|((x, y), to)| outer(x, y, same, to));
-    gemm((rows, v, u), contracted, false, Mat::rows_of(&*products, u), Mat::rows_of(matrix, v), Threads::One);
+    if same && v == 1 {
+        // x̃ᵀΣx̃ of one unit, without products.
+        let (n, x) = (a.inputs + 1, factors.inputs(l));
+        let turned = &mut products[..rows * n];
+        gemm((rows, n, n), turned, false, Mat::rows_of(x, n), Mat::rows_of(matrix, n), Threads::One);
+        for ((x, t), to) in x.chunks_exact(n).zip(turned.chunks_exact(n)).zip(&mut *contracted) {
+            *to = crate::math::linalg::dot(x, t);
+        }
+    } else {
+        let inputs = factors.inputs(l).chunks_exact(a.inputs + 1).zip(factors.inputs(m).chunks_exact(b.inputs + 1));
+        inputs.zip(products.chunks_exact_mut(u)).for_each(|((x, y), to)| outer(x, y, same, to));
+        gemm((rows, v, u), contracted, false, Mat::rows_of(&*products, u), Mat::rows_of(matrix, v), Threads::One);
+    }
     let (square, turned) = (&mut square[..a.units * b.units], &mut turned[..outputs * b.units]);
     let g = factors.deltas(l).chunks_exact(outputs * a.units).zip(factors.deltas(m).chunks_exact(outputs * b.units));
     for ((t, (gl, gm)), out) in contracted.chunks_exact(v).zip(g).zip(out.chunks_exact_mut(outputs * outputs)) {

@@ -2,7 +2,7 @@
 //!
 //! Cost: N · in · out per dense layer beside the pass, K · area times that for a convolution.
 
-use super::pass::{ChunkPass, ggn as finished, hessian_product, in_teams};
+use super::pass::{ChunkPass, ggn as finished, in_teams};
 use super::{Curvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
 use crate::nn::Leaf;
@@ -51,11 +51,11 @@ fn shared(pass: &ChunkPass<'_>, l: usize, leaf: &Leaf, outputs: usize, sums: &mu
     let (mut j, mut hj) = (vec![0.0; outputs * n], vec![0.0; outputs * n]);
     let rows = pass.factors.inputs(l).chunks_exact(area * na);
     let rows = rows.zip(pass.factors.deltas(l).chunks_exact(outputs * area * nb));
-    for ((x, g), h) in rows.zip(pass.hessians().chunks_exact(outputs * outputs)) {
+    for (row, (x, g)) in rows.enumerate() {
         for (g, j) in g.chunks_exact(area * nb).zip(j.chunks_exact_mut(n)) {
             gemm((na, nb, area), j, false, Mat::transposed(x, na), Mat::rows_of(g, nb), Threads::One);
         }
-        hessian_product(h, &j, outputs, &mut hj);
+        pass.hessian(row).times(&j, outputs, &mut hj);
         for (j, hj) in j.chunks_exact(n).zip(hj.chunks_exact(n)) {
             (0..n).for_each(|i| sums[i] += j[i] * hj[i]);
         }

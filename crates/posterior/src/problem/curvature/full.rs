@@ -4,7 +4,7 @@
 //! their triangles are kept, a quarter of the work. Where positions share weights a row's Jacobian has no such form: it is written out for a
 //! few rows at a time, and G = Jᵀ(HJ). Cost P²/2 a row, or K·P².
 
-use super::pass::{ChunkPass, Data, ggn as finished, hessian_product, rows_per_chunk};
+use super::pass::{ChunkPass, Data, ggn as finished, rows_per_chunk};
 use super::{Curvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
 use crate::nn::{JacobianFactors, Leaf};
@@ -76,7 +76,12 @@ fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     let widest = sizes.iter().map(|(_, (u, v))| u + v).max().unwrap_or(1);
     let chunk = rows_per_chunk(widest, PRODUCTS, 1024, data.rows).max(32).min(data.rows);
     let mut pass = ChunkPass::new(problem, subset, chunk);
-    let mut sums: Vec<Vec<f64>> = sizes.iter().map(|(_, (u, v))| vec![0.0; u * v]).collect();
+    let inputs = |l: usize| leaves[l].inputs + 1;
+    let single = |l: usize, m: usize| l == m && leaves[l].units == 1;
+    let numbers = |((l, m), (u, v)): &((usize, usize), (usize, usize))| {
+        vec![0.0; if single(*l, *m) { inputs(*l).pow(2) } else { u * v }]
+    };
+    let mut sums: Vec<Vec<f64>> = sizes.iter().map(numbers).collect();
     let longest = |f: fn(&(usize, usize)) -> usize| sizes.iter().map(|(_, s)| f(s)).max().unwrap_or(0);
     let (mut left, mut right) = (vec![0.0; chunk * longest(|s| s.0)], vec![0.0; chunk * longest(|s| s.1)]);
     let starts: Vec<usize> = (0..data.rows).step_by(chunk).collect();
@@ -87,8 +92,18 @@ fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
             let (left, right, same) = (&mut left[..rows * u], &mut right[..rows * v], l == m);
             let ((xl, xm), (g, hg)) =
                 ((pass.factors.inputs(*l), pass.factors.inputs(*m)), (pass.factors.deltas(*l), pass.products(*m)));
-            let (nl, nm) = (leaves[*l].inputs + 1, leaves[*m].inputs + 1);
+            let (nl, nm) = (inputs(*l), inputs(*m));
             let (gl, gm) = (k * leaves[*l].units, k * leaves[*m].units);
+            if single(*l, *m) {
+                // gᵀHg is one number: x̃ᵀ diag(gᵀHg) x̃, without products.
+                let scaled = &mut left[..rows * nl];
+                for (n, (to, x)) in scaled.chunks_exact_mut(nl).zip(xl.chunks_exact(nl)).enumerate() {
+                    let c: f64 = g[n * k..(n + 1) * k].iter().zip(&hg[n * k..(n + 1) * k]).map(|(g, h)| g * h).sum();
+                    to.iter_mut().zip(x).for_each(|(to, x)| *to = c * x);
+                }
+                gemm((nl, nl, rows), sums, true, Mat::transposed(xl, nl), Mat::rows_of(&*scaled, nl), Threads::Pool);
+                continue;
+            }
             let parts = left.par_chunks_mut(ROWS_PER_TASK * u).zip(right.par_chunks_mut(ROWS_PER_TASK * v));
             parts.enumerate().for_each(|(task, (left, right))| {
                 let first = task * ROWS_PER_TASK;
@@ -106,6 +121,14 @@ fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     let (n, start) = (subset.len(), subset.range().start);
     let mut matrix = vec![0.0; n * n];
     for (((l, m), (_, v)), sums) in sizes.iter().zip(sums) {
+        if single(*l, *m) {
+            let (leaf, count) = (&leaves[*l], inputs(*l));
+            for (i, row) in sums.chunks_exact(count).enumerate() {
+                let to = (leaf.index(i, 0) - start) * n + leaf.index(0, 0) - start;
+                matrix[to..to + count].copy_from_slice(row);
+            }
+            continue;
+        }
         place(&leaves[*l], &leaves[*m], l == m, *v, &sums, start, n, &mut matrix);
     }
     finished(problem, Curvature::Full(matrix), log_likelihood)
@@ -148,8 +171,8 @@ fn by_rows(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
         pass.run(w, &data, from, (from + chunk).min(data.rows), Threads::Pool);
         let rows = pass.rows();
         write_jacobians(&pass.factors, leaves, k, start, n, &mut j[..rows * k * n]);
-        let parts = j.par_chunks(k * n).zip(hj.par_chunks_mut(k * n)).zip(pass.hessians().par_chunks(k * k));
-        parts.for_each(|((j, hj), h)| hessian_product(h, j, k, hj));
+        let parts = j[..rows * k * n].par_chunks(k * n).zip(hj.par_chunks_mut(k * n));
+        parts.enumerate().for_each(|(row, (j, hj))| pass.hessian(row).times(j, k, hj));
         let (left, right) = (Mat::transposed(&j[..rows * k * n], n), Mat::rows_of(&hj[..rows * k * n], n));
         gemm((n, n, rows * k), &mut matrix, true, left, right, Threads::Pool);
     }

@@ -18,7 +18,7 @@ const CHUNK: usize = 1 << 18;
 
 simd_fn! {
     /// out ← H g for a `k × k` matrix H and `k` rows of g.
-    pub(super) fn hessian_product(h: &[f64], g: &[f64], k: usize, out: &mut [f64]) {
+    fn hessian_product(h: &[f64], g: &[f64], k: usize, out: &mut [f64]) {
         let m = g.len() / k;
         for i in 0..k {
             let out = &mut out[i * m..(i + 1) * m];
@@ -36,12 +36,57 @@ simd_fn! {
     }
 }
 
+simd_fn! {
+    /// out ← (diag(d) − v vᵀ) g for `k` rows of g.
+    fn parts_product(d: &[f64], v: &[f64], g: &[f64], k: usize, out: &mut [f64]) {
+        let m = g.len() / k;
+        // Σ v g, first in the place of the last row.
+        let (head, sum) = out.split_at_mut((k - 1) * m);
+        sum.fill(0.0);
+        for (v, g) in v.iter().zip(g.chunks_exact(m)) {
+            for c in 0..m {
+                sum[c] = crate::math::Real::mul_add::<F>(*v, g[c], sum[c]);
+            }
+        }
+        for (i, (out, g)) in head.chunks_exact_mut(m).zip(g.chunks_exact(m)).enumerate() {
+            for c in 0..m {
+                out[c] = d[i] * g[c] - v[i] * sum[c];
+            }
+        }
+        let g = &g[(k - 1) * m..];
+        for c in 0..m {
+            sum[c] = d[k - 1] * g[c] - v[k - 1] * sum[c];
+        }
+    }
+}
+
+/// ω H of one row.
+#[derive(Clone, Copy)]
+pub(super) enum RowHessian<'a> {
+    /// Written out.
+    Whole(&'a [f64]),
+    /// diag(d) − v vᵀ
+    Parts(&'a [f64], &'a [f64]),
+}
+
+impl RowHessian<'_> {
+    /// out ← H g for `k` rows of g.
+    pub fn times(self, g: &[f64], k: usize, out: &mut [f64]) {
+        match self {
+            RowHessian::Whole(h) => hessian_product(h, g, k, out),
+            RowHessian::Parts(d, v) => parts_product(d, v, g, k, out),
+        }
+    }
+}
+
 /// One chunk of rows at a time.
 pub(super) struct ChunkPass<'p> {
     problem: &'p Problem,
     pub factors: JacobianFactors,
     leaves: Vec<Leaf>,
+    /// k² numbers a row, or d and v.
     hessians: Vec<f64>,
+    by_parts: bool,
     /// H g of every leaf, laid out as the deltas.
     products: Vec<Vec<f64>>,
     rows: usize,
@@ -71,11 +116,13 @@ impl<'p> ChunkPass<'p> {
     pub fn new(problem: &'p Problem, subset: &Subset, rows: usize) -> Self {
         let k = problem.network().outputs();
         let products = subset.leaves.iter().map(|l| vec![0.0; rows * k * l.area * l.units]).collect();
+        let by_parts = problem.likelihood().hessian_parts(&vec![0.0; k], &mut vec![0.0; k], &mut vec![0.0; k]);
         ChunkPass {
             problem,
             factors: JacobianFactors::new(problem.network().clone(), &subset.leaves, rows),
             leaves: subset.leaves.clone(),
-            hessians: vec![0.0; rows * k * k],
+            hessians: vec![0.0; rows * k * if by_parts { 2 } else { k }],
+            by_parts,
             products,
             rows: 0,
             log_likelihood: 0.0,
@@ -96,12 +143,13 @@ impl<'p> ChunkPass<'p> {
         let y = &problem.data().y[from * targets..to * targets];
         let weights = problem.data().weights.as_deref().map(|w| &w[from..to]);
         self.log_likelihood += (likelihood as &dyn LikelihoodOps<f64>).log_prob(f, y, noise, weights, 1.0, None);
-        hessians(likelihood, f, y, noise, weights, &mut self.hessians);
+        hessians(likelihood, f, y, noise, weights, self.by_parts, &mut self.hessians);
+        let width = k * if self.by_parts { 2 } else { k };
         for (l, leaf) in self.leaves.iter().enumerate() {
             let n = k * leaf.area * leaf.units;
             let rows = self.factors.deltas(l).chunks_exact(n).zip(self.products[l].chunks_exact_mut(n));
-            for ((g, product), h) in rows.zip(self.hessians.chunks_exact(k * k)) {
-                hessian_product(h, g, k, product);
+            for ((g, product), h) in rows.zip(self.hessians.chunks_exact(width)) {
+                row_hessian(h, self.by_parts, k).times(g, k, product);
             }
         }
     }
@@ -111,10 +159,11 @@ impl<'p> ChunkPass<'p> {
         self.rows
     }
 
-    /// ω H of every row, `rows × outputs × outputs`.
-    pub fn hessians(&self) -> &[f64] {
+    /// ω H of a row of the last run.
+    pub fn hessian(&self, row: usize) -> RowHessian<'_> {
         let k = self.problem.network().outputs();
-        &self.hessians[..self.rows * k * k]
+        let width = k * if self.by_parts { 2 } else { k };
+        row_hessian(&self.hessians[row * width..(row + 1) * width], self.by_parts, k)
     }
 
     /// ω H g of leaf l, laid out as its deltas.
@@ -123,19 +172,32 @@ impl<'p> ChunkPass<'p> {
     }
 }
 
+fn row_hessian(h: &[f64], by_parts: bool, k: usize) -> RowHessian<'_> {
+    if by_parts { RowHessian::Parts(&h[..k], &h[k..]) } else { RowHessian::Whole(h) }
+}
+
 fn hessians(
     likelihood: &dyn Likelihood,
     f: &[f64],
     y: &[f64],
     noise: &[f64],
     weights: Option<&[f64]>,
+    by_parts: bool,
     out: &mut [f64],
 ) {
     let (k, targets) = (likelihood.outputs(), likelihood.targets());
-    for (n, (f, h)) in f.chunks_exact(k).zip(out.chunks_exact_mut(k * k)).enumerate() {
-        likelihood.hessian_row(f, &y[n * targets..(n + 1) * targets], noise, h);
-        if let Some(weights) = weights {
-            h.iter_mut().for_each(|h| *h *= weights[n]);
+    let width = k * if by_parts { 2 } else { k };
+    for (n, (f, h)) in f.chunks_exact(k).zip(out.chunks_exact_mut(width)).enumerate() {
+        let weight = weights.map_or(1.0, |w| w[n]);
+        if by_parts {
+            let (d, v) = h.split_at_mut(k);
+            likelihood.hessian_parts(f, d, v);
+            // The rank-one part is a product of two vectors: each takes a root of the weight.
+            d.iter_mut().for_each(|d| *d *= weight);
+            v.iter_mut().for_each(|v| *v *= weight.sqrt());
+        } else {
+            likelihood.hessian_row(f, &y[n * targets..(n + 1) * targets], noise, h);
+            h.iter_mut().for_each(|h| *h *= weight);
         }
     }
 }
