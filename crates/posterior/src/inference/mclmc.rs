@@ -82,8 +82,8 @@ fn next_of<'a>(
         step_size,
         momentum_decoherence_length: length,
         num_tune: tune as u64,
-        // A step that was halved and retried would be another move than the one that was tuned.
-        dynamic_step_size: false,
+        // A step that loses the energy altogether is halved and retried: the first scales of a stage come from one gradient.
+        dynamic_step_size: true,
         trajectory_kind: MclmcTrajectoryKind::Microcanonical,
         ..DiagMclmcSettings::default()
     };
