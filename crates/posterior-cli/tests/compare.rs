@@ -59,6 +59,9 @@ fn an_interrupted_comparison_goes_on() {
     // With a reference a cell holds more: it is another one.
     assert_eq!(whole["fits_taken_from_state"], 0);
     assert_eq!(compare(d, &both)["fits_taken_from_state"], 6);
+    // Other splits are other fits, though they have the same numbers.
+    assert_eq!(compare(d, &["--methods", "map", "--folds", "4"])["fits_taken_from_state"], 0);
+    assert_eq!(compare(d, &["--methods", "map", "--folds", "3", "--seed", "1"])["fits_taken_from_state"], 0);
     // As if it had been stopped: one fit of each method is lost, and with it not the reference's model.
     let folder = d.join("compare.state");
     let lost = |method: &str, ending: &str| {

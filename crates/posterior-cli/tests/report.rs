@@ -17,14 +17,14 @@ fn browser() -> Option<PathBuf> {
 
 /// What a script put into the page sees: plots, shapes drawn in each, targets with a text, resources asked for, how far the page sticks out.
 const LOOK: &str = "<script>addEventListener('load',()=>{const seen=[...document.querySelectorAll('svg.pc')].map(s=>{\
-const r=s.getBoundingClientRect();const marks=[...s.querySelectorAll('.plot path,.plot circle')].filter(m=>{const b=m.getBBox();\
-return b.width+b.height>0});const spots=[...s.querySelectorAll('.hit')].filter(h=>h.querySelector('.spot')&&\
+const r=s.getBoundingClientRect();const marks=[...s.querySelectorAll('.plot path,.plot circle')].filter(m=>{\
+const b=m.getBoundingClientRect();return b.width+b.height>0});const spots=[...s.querySelectorAll('.hit')].filter(h=>h.querySelector('.spot')&&\
 h.querySelector('.say').textContent.length>3);const off=[...s.querySelectorAll('text')].filter(t=>t.getClientRects().length&&\
 getComputedStyle(t).visibility=='visible'&&(t.getBoundingClientRect().right>r.right+1||t.getBoundingClientRect().left<r.left-1));\
 return{title:s.getAttribute('aria-label'),width:r.width,height:r.height,marks:marks.length,spots:spots.length,\
-off:off.map(t=>t.textContent)}});const d=document.documentElement;document.body.innerHTML='<pre id=seen></pre>';\
+off:off.map(t=>t.textContent)}});const wide=document.documentElement.scrollWidth;document.body.innerHTML='<pre id=seen></pre>';\
 document.getElementById('seen').textContent=JSON.stringify({seen,resources:performance.getEntriesByType('resource').length,\
-wide:d.scrollWidth,window:innerWidth})})</script>";
+wide,window:innerWidth})})</script>";
 
 /// Opens a page; its text afterwards, and what went to the console.
 fn open(browser: &Path, dir: &Path, page: &str, flags: &[&str]) -> (String, Vec<String>, String) {

@@ -18,11 +18,13 @@
 mod gamma;
 mod hermite;
 mod normal;
+mod table;
 
 pub(crate) use gamma::beta_inc_pair;
 pub use gamma::{beta_inc, digamma, gamma_p, gamma_q, ln_1p_minus, ln_beta, ln_gamma};
 pub use hermite::{gauss_hermite, normal_quadrature};
 pub use normal::{erf, erfc, normal_cdf, normal_log_cdf, normal_quantile};
+pub(crate) use table::NormalTable;
 
 /// ½ ln 2π
 pub(crate) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_741_78;

@@ -7,7 +7,7 @@
 use super::{Predictive, quantile};
 use crate::likelihood::Outcome;
 use crate::math::quadrature::integrate;
-use crate::math::special::erf;
+use crate::math::special::{NormalTable, erf};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 /// Up to so many draws every pair is visited.
@@ -31,11 +31,12 @@ fn mean_absolute(mean: f64, variance: f64) -> f64 {
 pub(super) fn of_normals(mean: &[f64], variance: &[f64], y: f64) -> f64 {
     let draws = mean.len() as f64;
     let to_y: f64 = mean.iter().zip(variance).map(|(m, v)| mean_absolute(m - y, *v)).sum();
-    let mut pairs = 0.0;
+    let (mut pairs, table) = (0.0, NormalTable::new());
     for s in 0..mean.len() {
         pairs += 0.5 * mean_absolute(0.0, 2.0 * variance[s]);
         for t in 0..s {
-            pairs += mean_absolute(mean[s] - mean[t], variance[s] + variance[t]);
+            let std = (variance[s] + variance[t]).sqrt().max(f64::MIN_POSITIVE);
+            pairs += std * table.mean_absolute((mean[s] - mean[t]) / std);
         }
     }
     to_y / draws - pairs / (draws * draws)

@@ -150,14 +150,15 @@ fn work(args: &Compare, plan: Plan, state: &state::State) -> anyhow::Result<Comp
     let count = Count::new(&args.common, "comparing", total);
     let (queue, results) = (Mutex::new(first), Mutex::new((cells, None)));
     let worker = || -> anyhow::Result<()> {
-        let gauge: &'static Gauge = Box::leak(Box::default());
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads / workers)
-            .start_handler(move |_| memory::count_into(gauge))
-            .build()?;
         loop {
             let Some((m, split)) = queue.lock().unwrap_or_else(|e| e.into_inner()).pop_front() else { return Ok(()) };
             count.begin(&format!("{}, split {split}", plan.methods[m].name));
+            // New threads for every fit: what they keep for themselves is counted where it is first needed.
+            let gauge: &'static Gauge = Box::leak(Box::default());
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads / workers)
+                .start_handler(move |_| memory::count_into(gauge))
+                .build()?;
             let outcome = pool.install(|| one(&plan, state, (m, split), deadline, &references, gauge));
             count.end();
             let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
