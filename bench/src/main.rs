@@ -1,9 +1,10 @@
-//! Benchmarks: `steps [threads]`, `predict [threads]`, `rng`, `sample METHOD`, `published NAME`.
+//! Benchmarks: `steps [threads]`, `predict [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`.
 //!
 //! `steps` and `predict` print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
-//! `sample` and `published` print one JSON line per result.
+//! `sample`, `gap` and `published` print one JSON line per result.
 
+mod gap;
 mod predict;
 mod published;
 mod rng;
@@ -13,8 +14,7 @@ mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: posterior-bench steps [threads] | predict [threads] | rng | sample METHOD [key=value …] | published NAME";
+const USAGE: &str = "usage: posterior-bench steps [threads] | predict [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Some("predict") => run(predict::run),
         Some("rng") => run(rng::run),
         Some("sample") => sample::run(&args[1..]),
+        Some("gap") => gap::run(&args[1..]),
         Some("published") => match args.get(1) {
             Some(name) => published::run(name, &args[2..]),
             None => fail(&published::usage()),

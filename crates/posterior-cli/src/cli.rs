@@ -119,8 +119,8 @@ pub struct Target {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Another tour: kl fits a normal to two densities by either direction of the KL divergence
-    #[arg(value_name = "TOUR", value_parser = ["kl"])]
+    /// Another tour: kl fits a normal to two densities by either direction of the KL divergence, hmc samples a network between its data
+    #[arg(value_name = "TOUR", value_parser = ["kl", "hmc"])]
     pub tour: Option<String>,
     /// Where the page goes [default: report.html, or TOUR.html]
     #[arg(long, value_name = "FILE")]

@@ -15,7 +15,7 @@ use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
 use posterior_testing::{chi_square, chi_square_critical};
 
-const REPLICATIONS: usize = 400;
+const REPLICATIONS: usize = 300;
 const DRAWS: usize = 19;
 /// Ranks 0..=19 in bins of four.
 const BINS: usize = 5;
@@ -38,7 +38,7 @@ fn problem(y: Vec<f64>) -> Problem {
 /// f_w at some inputs.
 fn outputs(problem: &Problem, w: &[f64], x: &[f64]) -> Vec<f64> {
     let network: &dyn Network<f64> = &**problem.network();
-    let size = network.layout().len();
+    let size = problem.network().layout().len();
     let mut workspace = network.workspace(x.len());
     let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: posterior::math::Threads::One };
     network.forward(w[..size].into(), MatRef::new(x, x.len(), 1), &pass, &mut workspace).data.to_vec()
@@ -96,12 +96,12 @@ fn expect_calibrated(method: &str, settings: &[(&str, f64)]) {
 
 #[test]
 fn hmc_is_calibrated() {
-    expect_calibrated("hmc", &[("warmup", 200.0), ("thin", 10.0)]);
+    expect_calibrated("hmc", &[("warmup", 100.0), ("thin", 8.0)]);
 }
 
 #[test]
 fn nuts_is_calibrated() {
-    expect_calibrated("nuts", &[("warmup", 200.0), ("thin", 10.0)]);
+    expect_calibrated("nuts", &[("warmup", 100.0), ("thin", 8.0)]);
 }
 
 /// The test has power: draws of the posterior of half the data are seen.

@@ -83,41 +83,32 @@ fn a_density_that_gives_up_stops_the_chains() {
 }
 
 /// Finite at the start alone: no move can be accepted, every path is lost.
+fn spike() -> impl LogDensity {
+    FnDensity::new(2, |w: &[f64], g: &mut [f64]| {
+        g.copy_from_slice(&[-1.0, 1.0]);
+        if w == [0.5, 0.5] { 0.0 } else { f64::INFINITY }
+    })
+}
+
 #[test]
 fn chains_that_never_move_are_named_and_kept() {
-    let spike = || {
-        FnDensity::new(2, |w: &[f64], g: &mut [f64]| {
-            g.copy_from_slice(&[-1.0, 1.0]);
-            if w == [0.5, 0.5] { 0.0 } else { f64::INFINITY }
-        })
-    };
-    for (method, words) in
-        [("metropolis", "no move of chains 1, 2 was accepted"), ("hmc", "every transition of chains 1, 2 diverged")]
-    {
-        let chains = on(method, &spike, &[("chains", 2), ("draws", 20), ("warmup", 20), ("thin", 1)]).unwrap();
+    let settings = [("chains", 2), ("draws", 20), ("warmup", 0), ("thin", 1)];
+    let diverged = "every transition of chains 1, 2 diverged";
+    let words = ["no move of chains 1, 2 was accepted", diverged, diverged, diverged];
+    for (method, words) in ["metropolis", "hmc", "nuts", "mclmc"].into_iter().zip(words) {
+        let chains = on(method, &spike, &settings).unwrap();
         assert_eq!((chains.draws(), chains.incomplete), (40, false), "{method}: the draws are kept");
         let fault = chains.fault.unwrap();
         assert!(fault.contains(words), "{method}: {fault}");
     }
-    for method in ["nuts", "mclmc"] {
-        let chains = on(method, &spike, &[("chains", 2), ("draws", 20), ("warmup", 20)]).unwrap();
-        assert!(chains.fault.unwrap().contains("every transition"), "{method}");
-    }
 }
 
-/// A force that has nothing to do with the density, growing without bound as steps shrink is impossible; but a density with jumps everywhere makes any
-/// step size too large.
+/// In warm-up the step size shrinks until a step does not change the numbers any more.
 #[test]
 fn a_step_size_that_collapses_is_named() {
-    let rough = || {
-        FnDensity::new(2, |w: &[f64], g: &mut [f64]| {
-            g.copy_from_slice(&[1e9 * (1e12 * w[0]).sin(), 1e9 * (1e12 * w[1]).cos()]);
-            -0.5 * (w[0] * w[0] + w[1] * w[1]) - 1e3 * ((1e9 * w[0]).sin().abs() + (1e9 * w[1]).sin().abs())
-        })
-    };
-    let chains = on("hmc", &rough, &[("chains", 2), ("draws", 20), ("warmup", 200)]).unwrap();
+    let chains = on("hmc", &spike, &[("chains", 2), ("draws", 20), ("warmup", 50)]).unwrap();
     let fault = chains.fault.unwrap();
-    assert!(fault.contains("step size") && fault.contains("collapsed"), "{fault}");
+    assert!(fault.contains("the step size of chains 1, 2 collapsed"), "{fault}");
 }
 
 #[test]
@@ -197,7 +188,8 @@ fn draws_stay_within_the_budget_of_memory() {
     let (thinned, told) = plan.within(500_000, 2048).unwrap();
     let bytes = 3 * 4 * thinned.chains * thinned.draws * 500_000;
     assert!(bytes <= 2048 << 20 && bytes > 1536 << 20, "{thinned:?}");
-    assert_eq!(thinned.draws * thinned.thin, 1998, "as many transitions as were asked for, but for a rest");
+    // 2000 transitions were asked for.
+    assert_eq!((thinned.draws, thinned.thin), (83, 24));
     assert!(told.unwrap().contains("one in 12 is kept, 83 a chain (memory_mib = 2048)"));
     assert_eq!(plan.within(100, 2048).unwrap(), (plan, None));
     let e = plan.within(500_000, 1).unwrap_err().to_string();
@@ -247,18 +239,18 @@ fn a_fitted_model_is_a_start() {
 
 #[test]
 fn annealing_finds_the_mode() {
-    // Two modes, the lower one nearer to the start: −ln of a mixture's density.
+    // Two peaks, the lower one nearer to the start, in a wide bowl; the higher one's top is where −(x − 6) − x/10 = 0.
     let density = || {
         FnDensity::new(2, |w: &[f64], g: &mut [f64]| {
             g.fill(0.0);
-            let at = |c: f64, height: f64| height * (-0.5 * ((w[0] - c).powi(2) + w[1].powi(2)) / 0.25).exp();
-            (at(0.5, 1.0) + at(4.0, 50.0) + 1e-30).ln()
+            let at = |c: f64, height: f64| height * (-0.5 * ((w[0] - c).powi(2) + w[1].powi(2))).exp();
+            (at(0.5, 1.0) + at(6.0, 50.0) + 1e-30).ln() - 0.05 * (w[0] * w[0] + w[1] * w[1])
         })
     };
     let chains = on("annealing", &density, &[("steps", 20_000)]).unwrap();
     assert_eq!((chains.draws(), chains.fault.as_deref()), (4, None));
     for c in &chains.chains {
-        // The last temperature of 1/100 leaves a spread of σ/10 = 0.05, and the highest point is kept.
-        assert!((c.draw(0)[0] - 4.0).abs() < 0.1 && c.draw(0)[1].abs() < 0.1, "{:?}", c.draw(0));
+        // The last temperature of 1/100 leaves a spread of 0.1, of which the highest point is kept.
+        assert!((c.draw(0)[0] - 6.0 / 1.1).abs() < 0.15 && c.draw(0)[1].abs() < 0.15, "{:?}", c.draw(0));
     }
 }

@@ -129,36 +129,31 @@ fn sgld_has_its_known_variance() {
     }
 }
 
-/// The same with a prior's pull in the step and a preconditioner that has learnt and then stands still: on N(c, σ²) with steps of ηG,
-/// σ²/(1 − ηG/2σ²), where G is the same for all, for all have the same law.
+/// The same with a prior's pull in the step and a preconditioner that has learnt and then stands still: on N(c, σ²) with steps of ηG the variance is
+/// V = σ²/(1 − ηG/2σ²), and G = 1/(1/σ + √v) with v = V/σ⁴, the mean square of the gradient.
 #[test]
 fn preconditioned_sgld_has_its_known_variance() {
-    let (sigma, centre, rate) = (0.5f64, 2.0f32, 0.05);
-    let pulls = [
-        Pull { range: 0..1500, centre, precision: (1.0 / (sigma * sigma)) as f32, kl_constant: 0.0, law: Law::Normal },
-        Pull {
-            range: 1500..MANY,
-            centre,
-            precision: (1.0 / (sigma * sigma)) as f32,
-            kl_constant: 0.0,
-            law: Law::Normal,
-        },
-    ];
+    let (sigma, centre, rate) = (0.5f64, 2.0f32, 0.4);
+    let precision = (1.0 / (sigma * sigma)) as f32;
+    let pull = |range| Pull { range, centre, precision, kl_constant: 0.0, law: Law::Normal };
+    let pulls = [pull(0..1500), pull(1500..MANY)];
     let (mut w, gradient) = (vec![centre; MANY], vec![0.0f32; MANY]);
     let mut rms = Preconditioner::rms(MANY, 0.0);
-    let learn = 600;
-    for t in 0..800 {
-        rms.learn(t < learn);
+    for t in 0..700 {
+        rms.learn(t < 600);
         let step =
             NoisyStep { gradient: &gradient, pulls: &pulls, rate, noise: 1.0, key: Key::new(2).step(t), alone: true };
         sgld_step(&mut w, &mut rms, step);
     }
-    // G = 1/√v with v the mean of ∇² = 1/σ² over some hundred correlated steps: it scatters, and with it the bias, of which the mean over
-    // G is what is expected. ∇ has variance (1 + bias)/σ², so that G is about σ.
-    let expected = sigma * sigma / (1.0 - rate / (2.0 * sigma));
+    let mut expected = sigma * sigma;
+    for _ in 0..50 {
+        let scale = 1.0 / (1.0 / sigma + expected.sqrt() / (sigma * sigma));
+        expected = sigma * sigma / (1.0 - rate * scale / (2.0 * sigma * sigma));
+    }
     let draws: Vec<f64> = w.iter().map(|v| f64::from(*v)).collect();
     let m = posterior_testing::moments(&draws);
-    // Monte Carlo 0.3 % (5 of them), and the scatter of G about σ: a tenth of the 5 % bias.
+    // v scatters by some 15 %, since it remembers a hundred correlated steps, and G by 4 %; what that does to the mean of V is of second
+    // order. Beside it Monte Carlo, 0.3 %. The bias itself is 22 %.
     assert!((m.variance / expected - 1.0).abs() < 0.02, "{} expected {expected}", m.variance);
     assert!(z_mean(&draws, f64::from(centre)).abs() < 5.0);
 }

@@ -107,5 +107,5 @@ fn mclmc_agrees_with_the_reference() {
 
 #[test]
 fn metropolis_agrees_with_the_reference_on_small_models() {
-    agree("metropolis", &[("draws", 4000.0), ("warmup", 20_000.0), ("thin", 40.0)], |m| m.small);
+    agree("metropolis", &[("draws", 4000.0), ("warmup", 20_000.0), ("thin", 20.0)], |m| m.small);
 }

@@ -122,7 +122,7 @@ fn metropolis_has_the_right_second_moments() {
 /// Without an accept step there is a bias, which its `energy_error` keeps within 2 % of a variance here.
 #[test]
 fn mclmc_has_nearly_the_right_second_moments() {
-    let settings = [("draws", 3000.0), ("warmup", 500.0)];
+    let settings = [("draws", 8000.0), ("warmup", 500.0)];
     check(&CORRELATED, "mclmc", &settings, 0.02);
     check(&SKEWED, "mclmc", &settings, 0.02);
 }

@@ -2,6 +2,7 @@
 
 mod compress;
 mod demo;
+mod demo_hmc;
 mod demo_kl;
 mod diagnose;
 mod draws;
@@ -35,6 +36,7 @@ impl std::error::Error for AnswerIsNo {}
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
+        Command::Demo(args) if args.tour.as_deref() == Some("hmc") => demo_hmc::run(args),
         Command::Demo(args) if args.tour.is_some() => demo_kl::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Fit(args) => fit::run(args),

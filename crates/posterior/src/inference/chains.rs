@@ -60,6 +60,10 @@ pub trait Transition: Send {
     fn write(&self, w: &mut [f32]);
     /// The step size of the next transition.
     fn step_size(&self) -> f64;
+    /// Whether the step size was found in warm-up, so that a tiny one is a fault.
+    fn adapts_step_size(&self) -> bool {
+        true
+    }
     /// Evaluations of the density so far, and how many of them were not finite.
     fn evaluations(&self) -> (u64, u64);
 }
@@ -125,6 +129,7 @@ struct Job<'a> {
     kept: Chain,
     accepted: u64,
     acceptance: f64,
+    adapts: bool,
     /// Evaluations at the last kept draw.
     counted: u64,
 }
@@ -159,6 +164,7 @@ pub fn run_chains<'a>(
         kept: Chain { w: Vec::with_capacity(plan.draws * dim), thin: plan.thin, ..Chain::default() },
         accepted: 0,
         acceptance: 0.0,
+        adapts: true,
         counted: 0,
     };
     let shared = Mutex::new(Shared {
@@ -262,6 +268,7 @@ impl<'a> Job<'a> {
             Some(sampler) => sampler,
             none => none.insert(make(self.number)?),
         };
+        self.adapts = sampler.adapts_step_size();
         while self.done < plan.transitions() && started.elapsed() < TURN {
             let info = sampler.next()?;
             self.done += 1;
@@ -310,7 +317,7 @@ fn fault(plan: ChainPlan, jobs: &[Job<'_>]) -> Option<String> {
             named(&diverged)
         ));
     }
-    let collapsed = of(&|j| j.kept.step_size < COLLAPSED);
+    let collapsed = of(&|j| j.adapts && j.kept.step_size < COLLAPSED);
     if !collapsed.is_empty() {
         return Some(format!(
             "the step size of {} collapsed to {:.1e}; look for extreme values in the data, or lengthen warmup",

@@ -2,9 +2,10 @@
 //!
 //! Motion at constant speed whose direction follows ∇ log p and is turned a little at random, over a length L; no accept step. The bias is governed by the
 //! variance of the energy error of a step per parameter: the step size is scaled by (wanted/measured)^{1/6} in stages of the warm-up until it is
-//! what `energy_error` says. References: Robnik, De Luca, Silverstein & Seljak (2023), JMLR 24; Robnik & Seljak (2024). Cost: L/ε gradients a transition.
+//! what `energy_error` says. The first stage is short paths of NUTS, which find the place and its scale from afar. References: Robnik, De Luca, Silverstein & Seljak (2023), JMLR 24; Robnik & Seljak (2024). Cost: L/ε gradients a transition.
 
 use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::nuts::nuts_from;
 use super::nuts_chain::{Next, NutsRsChain, SharedTarget, Told, failed, math};
 use super::observer::Observer;
 use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
@@ -39,8 +40,10 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
     build: |settings| Box::new(MclmcSampler { settings }),
 };
 
-/// Stages of the warm-up, each with a step size of its own; the last takes as long as all before it.
+/// Stages of the warm-up, the first by NUTS, the others each with a step size of their own; the last takes as long as all before it.
 const STAGES: usize = 5;
+/// Doublings of a path of the first stage.
+const FIRST_DEPTH: usize = 7;
 /// The first step size, relative to the spread.
 const FIRST: f64 = 0.1;
 
@@ -80,8 +83,8 @@ fn next_of<'a>(
         step_size,
         momentum_decoherence_length: length,
         num_tune: tune as u64,
-        // A step that was halved and retried would be another move than the one that was tuned.
-        dynamic_step_size: false,
+        // A step that loses the energy altogether is halved and retried: the first scales of a stage come from one gradient.
+        dynamic_step_size: true,
         trajectory_kind: MclmcTrajectoryKind::Microcanonical,
         ..DiagMclmcSettings::default()
     };
@@ -109,7 +112,9 @@ impl MclmcChain<'_> {
         let count = errors.len().max(1) as f64;
         let mean = errors.iter().sum::<f64>() / count;
         let variance = errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / count / dim as f64;
-        let factor = if 2 * self.diverged > self.errors.len() {
+        let factor = if stage == 0 {
+            1.0
+        } else if 2 * self.diverged > self.errors.len() {
             0.25
         } else if variance > 0.0 {
             (self.wanted / variance).powf(1.0 / 6.0).clamp(0.25, 4.0)
@@ -169,7 +174,10 @@ impl Sampler for MclmcSampler {
         let each = plan.warmup / (2 * (STAGES - 1));
         let ends: Vec<usize> = if each == 0 { Vec::new() } else { (1..STAGES).map(|s| s * each).collect() };
         let (step_size, tune) = (FIRST.min(length), ends.first().copied().unwrap_or(plan.warmup));
-        let next = next_of(&target, start, step_size, length, tune, key.derive(0))?;
+        let next = match ends.is_empty() {
+            true => next_of(&target, start, step_size, length, tune, key.derive(0))?,
+            false => nuts_from(&target, start, tune, FIRST_DEPTH, 0.8, false, key.derive(0))?,
+        };
         Ok(Box::new(MclmcChain {
             chain: NutsRsChain::new(next, target.clone(), start),
             target,

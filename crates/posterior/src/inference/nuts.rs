@@ -6,7 +6,7 @@
 
 use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
 use super::hmc::TARGET_ACCEPT;
-use super::nuts_chain::{NutsRsChain, Told, failed, math};
+use super::nuts_chain::{Next, NutsRsChain, SharedTarget, Told, failed, math};
 use super::observer::Observer;
 use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
 use super::{Fit, Method, MethodEntry};
@@ -50,7 +50,7 @@ macro_rules! chain_of {
     ($settings:expr, $target:expr, $start:expr, $key:expr) => {{
         let settings = $settings;
         let mut rng = Stream::new($key);
-        let mut chain = settings.new_chain(0, math(&$target, $start.len()), &mut rng).map_err(failed)?;
+        let mut chain = settings.new_chain(0, math($target, $start.len()), &mut rng).map_err(failed)?;
         chain.set_position($start).map_err(failed)?;
         Box::new(move || {
             let (w, _, stats, progress) = chain.expanded_draw().map_err(failed)?;
@@ -66,6 +66,31 @@ macro_rules! chain_of {
     }};
 }
 
+/// Transitions of NUTS from a start, the first `tune` of which adapt.
+pub(super) fn nuts_from<'a>(
+    target: &SharedTarget<'a>,
+    start: &[f64],
+    tune: usize,
+    max_depth: usize,
+    target_accept: f64,
+    low_rank: bool,
+    key: Key,
+) -> Result<Next<'a>> {
+    macro_rules! settings {
+        ($kind:ty) => {{
+            let mut settings = <$kind>::default();
+            (settings.num_tune, settings.maxdepth) = (tune as u64, max_depth as u64);
+            settings.adapt_options.step_size_settings.target_accept = target_accept;
+            settings
+        }};
+    }
+    Ok(if low_rank {
+        chain_of!(settings!(LowRankNutsSettings), target, start, key)
+    } else {
+        chain_of!(settings!(DiagNutsSettings), target, start, key)
+    })
+}
+
 impl Sampler for NutsSampler {
     fn chain<'a>(
         &self,
@@ -74,20 +99,10 @@ impl Sampler for NutsSampler {
         plan: ChainPlan,
         key: Key,
     ) -> Result<Box<dyn Transition + 'a>> {
-        let (depth, accept) = (self.settings.count("max_depth") as u64, self.settings.float("target_accept"));
+        let (depth, accept) = (self.settings.count("max_depth"), self.settings.float("target_accept"));
+        let low_rank = self.settings.text("mass") == "low-rank";
         let target = Arc::new(Mutex::new(target));
-        macro_rules! settings {
-            ($kind:ty) => {{
-                let mut settings = <$kind>::default();
-                (settings.num_tune, settings.maxdepth) = (plan.warmup as u64, depth);
-                settings.adapt_options.step_size_settings.target_accept = accept;
-                settings
-            }};
-        }
-        let next: super::nuts_chain::Next<'a> = match self.settings.text("mass") {
-            "low-rank" => chain_of!(settings!(LowRankNutsSettings), target, start, key),
-            _ => chain_of!(settings!(DiagNutsSettings), target, start, key),
-        };
+        let next = nuts_from(&target, start, plan.warmup, depth, accept, low_rank, key)?;
         Ok(Box::new(NutsRsChain::new(next, target, start)))
     }
 }

@@ -1,7 +1,7 @@
 //! Chains of the stochastic-gradient samplers: mini-batches, the step size's course, what is explored and what is kept.
 //!
 //! Courses: `constant`; `polynomial`, η(1 + t/warmup)^−0.55 after warm-up (Welling & Teh 2011); `cyclical` (Zhang et al. 2020, ICLR): every cycle begins with as many
-//! steps of exploring as the warm-up, without noise and with a rate that falls from 10η to η along a cosine, and its draws follow at η.
+//! steps of exploring as the warm-up, with a rate that falls from 10η to η along a cosine, and its draws follow at η.
 //! Warm-up itself explores in the same way, and the preconditioner learns while chains explore and at no other time.
 
 use super::Fit;
@@ -59,8 +59,8 @@ pub(super) const PRECONDITIONER: Setting = Setting {
 /// The rate at the beginning of exploring, as a multiple.
 const EXPLORING: f64 = 10.0;
 const POLYNOMIAL: f64 = 0.55;
-/// λ as a part of the gradients' scale that a rate of 1 would see: keeps parameters whose gradient vanishes from flying off.
-const DAMPING: f64 = 1e-3;
+/// What stands for the root of a precision where the prior is not normal: a standard deviation of 1.
+const DAMPING: f64 = 1.0;
 
 /// A step of SGLD or SGHMC on a problem: density, buffers, preconditioner.
 pub struct StochasticTrainer<'p> {
@@ -106,7 +106,7 @@ impl<'p> StochasticTrainer<'p> {
         }
     }
 
-    /// Step number t at a learning rate; `noise` is 0 while exploring, else 1. Returns the estimate of log p(D | w) before it. Allocates nothing.
+    /// Step number t at a learning rate; `noise` is the square root of the temperature. Returns the estimate of log p(D | w) before it. Allocates nothing.
     pub fn step(&mut self, rows: Rows<'_>, t: u64, learning_rate: f64, noise: f64) -> f64 {
         let value = self.density.log_likelihood(&self.w, rows, Mode::Plain, Some(&mut self.gradient));
         if let Some(prior) = &self.other_prior {
@@ -164,10 +164,10 @@ struct StochasticChain<'p> {
 }
 
 impl StochasticChain<'_> {
-    fn step(&mut self, rate: f64, noise: f64) -> Result<f64> {
+    fn step(&mut self, rate: f64) -> Result<f64> {
         let batch = self.batches.next();
         let batch = if batch.len() == self.rows { Rows::All } else { Rows::Batch(batch) };
-        let value = self.trainer.step(batch, self.steps, rate, noise);
+        let value = self.trainer.step(batch, self.steps, rate, 1.0);
         self.steps += 1;
         if value.is_finite() {
             return Ok(value);
@@ -187,7 +187,7 @@ impl StochasticChain<'_> {
         self.trainer.learn(true);
         for i in 0..self.plan.warmup {
             let rate = self.exploring(i as f64 / self.plan.warmup as f64);
-            self.step(rate, 0.0)?;
+            self.step(rate)?;
         }
         self.trainer.learn(false);
         Ok(())
@@ -199,7 +199,7 @@ impl Transition for StochasticChain<'_> {
         let value = if self.t < self.plan.warmup {
             self.trainer.learn(true);
             let done = self.t as f64 / self.plan.warmup as f64;
-            self.step(self.exploring(done), if self.course == Course::Constant { 1.0 } else { 0.0 })?
+            self.step(self.exploring(done))?
         } else {
             self.trainer.learn(false);
             let after = self.t - self.plan.warmup;
@@ -215,7 +215,7 @@ impl Transition for StochasticChain<'_> {
                 }
                 _ => self.rate,
             };
-            self.step(rate, 1.0)?
+            self.step(rate)?
         };
         self.t += 1;
         let kept = self.t > self.plan.warmup && (self.t - self.plan.warmup).is_multiple_of(self.plan.thin);
@@ -228,6 +228,9 @@ impl Transition for StochasticChain<'_> {
     }
     fn step_size(&self) -> f64 {
         self.rate
+    }
+    fn adapts_step_size(&self) -> bool {
+        false
     }
     fn evaluations(&self) -> (u64, u64) {
         (self.steps, 0)

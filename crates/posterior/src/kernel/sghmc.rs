@@ -25,10 +25,10 @@ simd_fn! {
         w: &mut [f32], v: &mut [f32], m: &mut [f32], g: &[f32], z: &[f32], centre: f32, precision: f32, keep: f32, rate: f32, noise: f32, rms: Rms,
     ) {
         let n = w.len();
-        let (v, m, g, z) = (&mut v[..n], &mut m[..n], &g[..n], &z[..n]);
+        let (v, m, g, z, damping) = (&mut v[..n], &mut m[..n], &g[..n], &z[..n], rms.damping(precision));
         for i in 0..n {
             let g = g[i] - precision * (w[i] - centre);
-            let scale = scale::<F>(&mut v[i], g, rms);
+            let scale = scale::<F>(&mut v[i], g, rms, damping);
             let push = Real::mul_add::<F>(rate * scale, g, noise * scale.sqrt() * z[i]);
             m[i] = Real::mul_add::<F>(keep, m[i], push);
             w[i] += m[i];

@@ -2,7 +2,7 @@
 //!
 //! No accept step: the draws are biased by the step size (on N(0, σ²) their variance is σ²/(1 − η/2σ²)) and by the gradient's
 //! noise (η/2 times its variance is added to that of the diffusion). With a preconditioner G, diagonal and fixed after
-//! warm-up: w ← w + ηG∇ + √(2ηG) z, G = 1/(λ + √v), v the running mean of ∇². A rate is then, as RMSprop's, about the
+//! warm-up: w ← w + ηG∇ + √(2ηG) z, G = 1/(√τ + √v), v the running mean of ∇², τ the prior's precision, so that what the data do not know is not thrown about. A rate is then, as RMSprop's, about the
 //! distance of a step. References: Welling & Teh (2011), ICML; Li et al. (2016), AAAI. Cost: one gradient of a mini-batch and one
 //! fused pass over memory.
 
@@ -19,7 +19,7 @@ const DECAY: f32 = 0.99;
 pub struct Preconditioner {
     /// The running mean of squared gradients; empty without a preconditioner.
     pub(super) squares: Vec<f32>,
-    /// λ, in units of the gradient.
+    /// The least that stands for √τ, where the prior is not normal.
     damping: f32,
     steps: u64,
     /// Undoes the pull of v towards its start at 0.
@@ -63,11 +63,19 @@ pub(super) struct Rms {
     damping: f32,
 }
 
+impl Rms {
+    /// √τ, of parameters whose prior has this precision.
+    #[inline(always)]
+    pub(super) fn damping(self, precision: f32) -> f32 {
+        precision.sqrt().max(self.damping)
+    }
+}
+
 /// G of one parameter; v follows the gradient where it learns.
 #[inline(always)]
-pub(super) fn scale<const F: bool>(v: &mut f32, g: f32, rms: Rms) -> f32 {
+pub(super) fn scale<const F: bool>(v: &mut f32, g: f32, rms: Rms, damping: f32) -> f32 {
     *v = Real::mul_add::<F>(1.0 - rms.decay, g * g - *v, *v);
-    1.0 / (rms.damping + (rms.correction * *v).sqrt())
+    1.0 / (damping + (rms.correction * *v).sqrt())
 }
 
 simd_fn! {
@@ -84,10 +92,10 @@ simd_fn! {
 simd_fn! {
     fn preconditioned(w: &mut [f32], v: &mut [f32], g: &[f32], z: &[f32], centre: f32, precision: f32, rate: f32, noise: f32, rms: Rms) {
         let n = w.len();
-        let (v, g, z) = (&mut v[..n], &g[..n], &z[..n]);
+        let (v, g, z, damping) = (&mut v[..n], &g[..n], &z[..n], rms.damping(precision));
         for i in 0..n {
             let g = g[i] - precision * (w[i] - centre);
-            let scale = scale::<F>(&mut v[i], g, rms);
+            let scale = scale::<F>(&mut v[i], g, rms, damping);
             w[i] += Real::mul_add::<F>(rate * scale, g, noise * scale.sqrt() * z[i]);
         }
     }

@@ -1,0 +1,89 @@
+//! Samplers through the program: chains are told of, faults end with 1 and keep their draws, Ctrl-C keeps what was drawn.
+
+mod common;
+
+use common::{folder, run, succeed};
+use serde_json::Value;
+use std::path::Path;
+
+const FIT: [&str; 9] = ["fit", "houses.csv", "--target", "price", "--network", "4", "--json", "--quiet", "--out"];
+
+fn settings<'a>(all: &[&'a str]) -> Vec<&'a str> {
+    all.iter().flat_map(|s| ["--set", *s]).collect()
+}
+
+#[test]
+fn a_sampled_model_is_a_model_like_any_other() {
+    let dir = folder();
+    let d = dir.path();
+    let short = settings(&["warmup=100", "draws=50", "chains=2"]);
+    let args = [&FIT[..], &["hmc.st", "--method", "hmc"], &short].concat();
+    let told: Value = serde_json::from_str(&succeed(d, &args).stdout).unwrap();
+    let chains = &told["chains"];
+    assert_eq!((chains["draws"].clone(), chains["incomplete"].clone()), (serde_json::json!([50, 50]), false.into()));
+    assert!(chains["fault"].is_null() && chains["gradients"].as_u64().unwrap() > 300, "{told}");
+    // All hundred draws, and not more.
+    succeed(d, &["predict", "hmc.st", "houses.csv", "--quiet", "--draws", "1000"]);
+    assert!(succeed(d, &["inspect", "hmc.st"]).stdout.contains("draws"));
+    // From there on.
+    let args = [&FIT[..], &["nuts.st", "--method", "nuts", "--from", "hmc.st"], &short].concat();
+    succeed(d, &args);
+    let refused = run(d, &[&FIT[..], &["no.st", "--method", "map", "--from", "hmc.st"]].concat());
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("does not start from a fitted model"),
+        "{}",
+        refused.stderr
+    );
+    let other = ["fit", "houses.csv", "--target", "price", "--network", "5", "--method", "hmc", "--from", "hmc.st"];
+    let refused = run(d, &other);
+    assert!(refused.code == Some(2) && refused.stderr.contains("the model to start from has"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_fault_is_named_and_ends_with_1_and_the_draws_are_kept() {
+    let dir = folder();
+    let d = dir.path();
+    // Steps as long as the prior is wide, and none to adapt them in.
+    let none = settings(&["warmup=0", "draws=3", "thin=1", "chains=1"]);
+    let wide = [&FIT[..], &["stuck.st", "--method", "metropolis", "--network", "50,50"], &none].concat();
+    let stuck = run(d, &wide.into_iter().filter(|a| *a != "4").collect::<Vec<_>>());
+    assert_eq!(stuck.code, Some(1), "{}", stuck.stderr);
+    assert!(stuck.stderr.contains("no move of chain 1 was accepted"), "{}", stuck.stderr);
+    succeed(d, &["inspect", "stuck.st"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_was_drawn() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    let dir = folder();
+    let d = dir.path();
+    let long = settings(&["warmup=20", "draws=100000000", "chains=2"]);
+    let args = [&FIT[..], &["stopped.st", "--method", "metropolis"], &long].concat();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_posterior"))
+        .args(&args)
+        .current_dir(d)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it does not stop");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let done = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.contains("stopped before the end; the model holds the"), "{told}");
+    assert!(Path::new(&d.join("stopped.st")).exists());
+    let scores: Value =
+        serde_json::from_str(&succeed(d, &["evaluate", "stopped.st", "houses.csv", "--json"]).stdout).unwrap();
+    assert_eq!(scores["n"], 60);
+}
