@@ -145,6 +145,35 @@ fn importance() {
     assert_eq!(json["trust"], "nothing");
 }
 
+/// A linear model is easy: chains that agree are trusted, at rows of a file and at made-up ones, and their draws can be taken elsewhere.
+#[test]
+fn chains_are_judged_and_written() {
+    let dir = folder();
+    let d = dir.path();
+    let fit =
+        ["fit", "houses.csv", "--target", "price", "--network", "linear", "--method", "hmc", "--out", "m.st", "-q"];
+    succeed(d, &[&fit[..], &["--set", "draws=1000", "--set", "chains=4"]].concat());
+    for args in [&["diagnose", "m.st"][..], &["diagnose", "m.st", "houses.csv"]] {
+        let said = succeed(d, args).stdout;
+        assert!(said.contains("4 chains, 1 000 draws each") && said.contains("E-BFMI"), "{said}");
+        assert!(said.lines().last().unwrap().starts_with("Trust: 4 chains agree"), "{said}");
+    }
+    let json: Value = serde_json::from_str(&succeed(d, &["diagnose", "m.st", "--json"]).stdout).unwrap();
+    let (chains, predictions) = (&json["chains"], &json["chains"]["predictions"]);
+    assert_eq!((json["trust"].as_str(), chains["rows"].as_u64()), (Some("all"), Some(100)));
+    assert!(
+        predictions["r_hat"].as_f64().unwrap() < 1.05 && predictions["ess_tail"].as_f64().unwrap() > 100.0,
+        "{json}"
+    );
+    assert_eq!(predictions["quantities"], 101, "a function at 100 rows, and the noise");
+    let names: Vec<_> = chains["weights"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["0.weight", "0.bias", "log_noise"]);
+    let written = succeed(d, &["draws", "m.st", "--out", "d.parquet"]).stdout;
+    assert!(written.starts_with("4 000 draws of 4 chains in d.parquet"), "{written}");
+    let table = posterior::data::Table::read(&d.join("d.parquet"), &Default::default()).unwrap();
+    assert_eq!((table.rows(), table.column_names().nth(4)), (4000, Some("0.weight[0,0]")));
+}
+
 /// Exact answers on this machine, in the time that is promised for it; the tolerances are the library's own.
 #[test]
 fn the_selftest() {

@@ -13,7 +13,7 @@ use crate::rng::{Key, Purpose};
 /// Rows at which the predictions of chains are judged.
 const ROWS: usize = 100;
 /// Most predictions of chains that are in memory at once.
-const NUMBERS: usize = 1 << 26;
+const NUMBERS: usize = 1 << 24;
 /// Draws for the predictive distribution that is held against outcomes.
 const PREDICTIVE_DRAWS: usize = 200;
 /// How far the mean of a standardised target may be from 0, and its variance from 1, in the rows a model was fitted to.
