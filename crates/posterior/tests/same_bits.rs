@@ -62,7 +62,7 @@ fn cases() -> Vec<Case> {
 
 /// Few epochs, where the method has any.
 fn short(method: &str, batch: i64) -> Choice {
-    let all = [("epochs", 3), ("swag_epochs", 3), ("batch_size", batch)];
+    let all = [("epochs", 3), ("swag_epochs", 3), ("members", 3), ("batch_size", batch)];
     let known = find(method).unwrap().settings;
     let given = all.iter().filter(|(name, _)| known.iter().any(|s| s.name == *name));
     given.fold(Choice::named(method), |choice, (name, value)| choice.with(name, Value::Int(*value)))
