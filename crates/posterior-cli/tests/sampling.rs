@@ -26,17 +26,13 @@ fn a_sampled_model_is_a_model_like_any_other() {
     succeed(d, &["predict", "hmc.st", "houses.csv", "--quiet", "--draws", "1000"]);
     assert!(succeed(d, &["inspect", "hmc.st"]).stdout.contains("draws"));
     // From there on.
-    let args = [&FIT[..], &["nuts.st", "--method", "nuts", "--from", "hmc.st"], &short].concat();
-    succeed(d, &args);
-    let refused = run(d, &[&FIT[..], &["no.st", "--method", "map", "--from", "hmc.st"]].concat());
-    assert!(
-        refused.code == Some(2) && refused.stderr.contains("does not start from a fitted model"),
-        "{}",
-        refused.stderr
-    );
-    let other = ["fit", "houses.csv", "--target", "price", "--network", "5", "--method", "hmc", "--from", "hmc.st"];
-    let refused = run(d, &other);
-    assert!(refused.code == Some(2) && refused.stderr.contains("the model to start from has"), "{}", refused.stderr);
+    let start = ["fit", "houses.csv", "--start", "hmc.st", "--json", "--quiet", "--out"];
+    succeed(d, &[&start[..], &["nuts.st", "--method", "nuts"], &short].concat());
+    succeed(d, &[&start[..], &["map.st", "--method", "map", "--set", "epochs=5"]].concat());
+    let refused = run(d, &[&start[..], &["no.st", "--method", "laplace"]].concat());
+    assert!(refused.code == Some(2) && refused.stderr.contains("has no point to start from"), "{}", refused.stderr);
+    let refused = run(d, &[&start[..], &["no.st", "--network", "5"]].concat());
+    assert!(refused.code == Some(2) && refused.stderr.contains("does not go with --start"), "{}", refused.stderr);
 }
 
 #[test]
@@ -45,8 +41,9 @@ fn a_fault_is_named_and_ends_with_1_and_the_draws_are_kept() {
     let d = dir.path();
     // Steps as long as the prior is wide, and none to adapt them in.
     let none = settings(&["warmup=0", "draws=3", "thin=1", "chains=1"]);
-    let wide = [&FIT[..], &["stuck.st", "--method", "metropolis", "--network", "50,50"], &none].concat();
-    let stuck = run(d, &wide.into_iter().filter(|a| *a != "4").collect::<Vec<_>>());
+    let mut wide = [&FIT[..], &["stuck.st", "--method", "metropolis"], &none].concat();
+    wide.iter_mut().filter(|a| **a == "4").for_each(|a| *a = "50,50");
+    let stuck = run(d, &wide);
     assert_eq!(stuck.code, Some(1), "{}", stuck.stderr);
     assert!(stuck.stderr.contains("no move of chain 1 was accepted"), "{}", stuck.stderr);
     succeed(d, &["inspect", "stuck.st"]);

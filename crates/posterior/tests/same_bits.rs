@@ -63,8 +63,12 @@ fn cases() -> Vec<Case> {
 /// The method with settings that make its fit short, as far as it has them.
 fn short(method: &str, case: &Case) -> Choice {
     let has = |name: &str| METHODS.iter().any(|m| m.name == method && m.settings.iter().any(|s| s.name == name));
-    let mut all =
-        vec![("epochs", Value::Int(3)), ("swag_epochs", Value::Int(3)), ("batch_size", Value::Int(case.batch))];
+    let mut all = vec![
+        ("epochs", Value::Int(3)),
+        ("swag_epochs", Value::Int(3)),
+        ("members", Value::Int(3)),
+        ("batch_size", Value::Int(case.batch)),
+    ];
     if has("chains") {
         // Short MAP fits take long on the large networks.
         let start = if case.name == "small" { "modes" } else { "prior" };
