@@ -122,7 +122,10 @@ fn as_text(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> String {
         .map(|s| {
             let scores = s.scores.iter().map(|(_, v)| number(*v));
             let found: Vec<String> = match s.out {
-                Some(_) => detections(s, &seen[0]).iter().map(|d| number(d.tpr_at_fpr5)).collect(),
+                Some(_) => {
+                    let said = |d: &Detection| if d.constant { String::new() } else { number(d.tpr_at_fpr5) };
+                    detections(s, &seen[0]).iter().map(said).collect()
+                }
                 None => Vec::new(),
             };
             [number(s.epsilon)].into_iter().chain(scores).chain(found).collect()

@@ -44,7 +44,9 @@ pub fn run(args: &Ood) -> anyhow::Result<()> {
 const HEAD: &[&str] = &["measure", "auroc", "aupr_out", "aupr_in", "fpr95", "tpr_at_fpr5"];
 
 fn cells(d: &Detection) -> Vec<String> {
-    let numbers = [d.auroc, d.aupr_out, d.aupr_in, d.fpr95, d.tpr_at_fpr5].map(number);
+    // With all doubts equal there is no order to measure.
+    let said = |v: f64| if d.constant { String::new() } else { number(v) };
+    let numbers = [d.auroc, d.aupr_out, d.aupr_in, d.fpr95, d.tpr_at_fpr5].map(said);
     [d.measure.to_owned()].into_iter().chain(numbers).collect()
 }
 
