@@ -176,7 +176,10 @@ mod tests {
     const N: usize = 30;
     const K: usize = 4;
 
-    fn statistics(weights: Option<&[f64]>) -> (LinearStatistics, Vec<f64>, Vec<f64>, Vec<Vec<(f64, f64)>>) {
+    /// Mean and standard deviation of every weight of every target.
+    type Priors = Vec<Vec<(f64, f64)>>;
+
+    fn statistics(weights: Option<&[f64]>) -> (LinearStatistics, Vec<f64>, Vec<f64>, Priors) {
         let (features, noise) = (normals(1, N * K), normals(2, 2 * N));
         let y: Vec<f64> =
             (0..2 * N).map(|i| 0.8 * features[i / 2 * K] - 0.5 * features[i / 2 * K + 3] + 0.4 * noise[i]).collect();
