@@ -1,6 +1,6 @@
 //! `posterior calibrate MODEL DATA`: a temperature and conformal quantiles from rows that the fit has not seen, kept in the model file.
 
-use super::{by_draws, check_memory, read};
+use super::{check_memory, predictor, read};
 use crate::cli::Calibrate;
 use crate::output::{check_writable, facts, grouped, json, number, print};
 use crate::progress::notes;
@@ -22,7 +22,7 @@ pub fn run(args: &Calibrate) -> anyhow::Result<()> {
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
     check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
-    let predictive = by_draws(&model, args.draws, &args.common).predict(&encoded.data.x);
+    let predictive = predictor(&model, args.draws, false, &args.common)?.predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);
     let outcome = model.likelihood.outcome();
     let calibration = Calibration::fit(&predictive, &y, outcome)?;

@@ -1,7 +1,7 @@
 //! The page of an evaluation: the scores, and pictures of calibration, predictions, uncertainty, training and risk.
 
-use super::by_draws;
 use super::evaluate::cells;
+use super::predictor;
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::Evaluate;
 use crate::output::{count, number};
@@ -206,7 +206,7 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored<'_>) -> 
     let grid: Vec<f64> = (0..=200).map(|i| low - margin + (high - low + 2.0 * margin) * f64::from(i) / 200.0).collect();
     let asked = Table::from_columns(vec![(feature.name.clone(), Column::Number(grid.clone()))]).ok()?;
     let rows = model.encoder.encode(&asked, false).ok()?;
-    let predictive = by_draws(model, args.draws, &args.common).predict(&rows.data.x);
+    let predictive = predictor(model, args.draws, args.moments, &args.common).ok()?.predict(&rows.data.x);
     let real = predictive.real();
     let bounds = predictive.quantiles(&[0.05, 0.95]);
     let epistemic: Vec<f64> = (0..grid.len()).map(|i| real.std(i).1).collect();

@@ -1,6 +1,6 @@
 //! `posterior ood MODEL IN_DATA OUT_DATA`: does the model doubt rows that it should not know?
 
-use super::{by_draws, check_memory, read};
+use super::{check_memory, predictor, read};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Ood};
 use crate::output::{check_writable, grouped, json, number, print, table};
@@ -55,7 +55,7 @@ fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt
     let encoded = model.encoder.encode(&read(&data, Some(&model.encoder))?, false)?;
     notes(&args.common, &encoded.warnings);
     check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
-    let predictive = by_draws(model, args.draws, &args.common).predict(&encoded.data.x);
+    let predictive = predictor(model, args.draws, false, &args.common)?.predict(&encoded.data.x);
     Ok(doubts(&model.calibrated(predictive), model.likelihood.outcome()))
 }
 
