@@ -31,7 +31,8 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let conformal = conformal(&model, &raw, &y);
     let predictive = model.calibrated(raw);
     let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
-    let rated = rate(&scored, Key::new(args.common.seed.unwrap_or(model.seed)));
+    // The rows are drawn anew in the same way whatever the draws of the posterior: two evaluations differ by these alone.
+    let rated = rate(&scored, Key::new(model.seed));
     notes(&args.common, &undefined(&rated));
     if let Some(path) = &args.report {
         let page = evaluate_report::page(args, &model, &data.select(&encoded.kept_rows), &scored, &rated);
