@@ -46,11 +46,16 @@ fn blocks(q: &dyn Posterior) -> BlockGaussian {
 
 /// The exact posterior of the linear model with prior N(0, s²).
 fn exact(linear: &Linear, prior_std: f64) -> LinearRegression {
+    exact_with(linear, [prior_std; DIM])
+}
+
+/// The same with a standard deviation for each weight and, last, the bias.
+fn exact_with(linear: &Linear, prior_std: [f64; DIM]) -> LinearRegression {
     let data = linear.problem.data();
     let x = data.x.to::<f64>();
     let features: Vec<f64> = x.chunks(INPUTS).flat_map(|r| [r[0], r[1], r[2], 1.0]).collect();
     let features = MatRef::new(&features, data.rows, DIM);
-    let precision = [prior_std.powi(-2); DIM];
+    let precision = prior_std.map(|s| s.powi(-2));
     LinearRegression::fit(features, &data.y, None, NOISE * NOISE, &[0.0; DIM], &precision).unwrap()
 }
 
@@ -86,6 +91,24 @@ fn on_a_linear_model_it_is_exact() {
     assert!((real.mean[0] - mean).abs() < 1e-6);
     // Eigenvectors in f32, and outputs of the mixture too.
     assert!((real.epistemic[0] + real.aleatoric[0] - variance).abs() < 1e-5 * variance);
+}
+
+/// Weights and bias with priors of different widths: both structures keep them apart.
+#[test]
+fn the_bias_has_a_prior_of_its_own() {
+    let prior = Choice::named("normal").with("weight_std", Value::Float(0.4)).with("bias_std", Value::Float(3.0));
+    let linear = Linear::with_prior(20, prior.with("scaling", text("none")));
+    let exact = exact_with(&linear, [0.4, 0.4, 0.4, 3.0]);
+    let subset = Subset::all(&**linear.problem.network()).unwrap();
+    for structure in [Structure::Full, Structure::Kron] {
+        let w = exact.mean().to_vec();
+        let laplace = LaplaceApproximation::new(&linear.problem, w, &subset, options(structure)).unwrap();
+        let (evidence, expected) = (laplace.log_evidence(), exact.log_evidence());
+        assert!((evidence - expected).abs() < 1e-8, "{structure:?}: {evidence} for {expected}");
+        for (got, expected) in laplace.covariance().iter().zip(exact.covariance()) {
+            assert!((got - expected).abs() < 1e-8, "{structure:?}: {got} for {expected}");
+        }
+    }
 }
 
 /// The prior's scale and the noise of a linear model by evidence: nothing around them has a higher exact evidence.

@@ -12,8 +12,8 @@ use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;
 
-/// Numbers of the products of one chunk, about.
-const PRODUCTS: usize = 1 << 20;
+/// Numbers of the products of one chunk, about: more would be fresh memory, whose pages cost more than the arithmetic.
+const PRODUCTS: usize = 1 << 18;
 /// Numbers of the written-out Jacobians of one chunk, about.
 const JACOBIANS: usize = 1 << 21;
 /// Rows that a task makes products of.
