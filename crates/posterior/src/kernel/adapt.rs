@@ -127,7 +127,7 @@ impl Scales {
 
 /// When windows end: the first transitions find the place, then windows double in length, the last transitions set the step size.
 ///
-/// As Stan's: 15 %, windows from 25 on that double, 10 % for the end.
+/// As Stan's: 15 %, windows from 25 on that double; the end takes 10 %, but 50 transitions where there are as many, which dual averaging needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     first: usize,
@@ -137,7 +137,7 @@ pub struct Windows {
 impl Windows {
     /// Of a warm-up of so many transitions.
     pub fn new(warmup: usize) -> Self {
-        let (first, last) = (warmup * 15 / 100, warmup - warmup / 10);
+        let (first, last) = (warmup * 15 / 100, warmup - (warmup / 10).max(50.min(warmup / 4)));
         let (mut ends, mut end, mut size) = (Vec::new(), first, (warmup / 20).clamp(5, 25));
         while end < last {
             end += size;
