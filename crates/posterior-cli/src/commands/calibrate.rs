@@ -7,7 +7,6 @@ use crate::progress::notes;
 use posterior::apply::calibrate::{Calibration, HOTTEST};
 use posterior::artifact;
 use posterior::likelihood::Outcome;
-use posterior::predict::Predictor;
 use posterior::score::{Scored, find};
 use serde_json::json;
 

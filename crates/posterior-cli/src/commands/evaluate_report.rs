@@ -8,7 +8,6 @@ use crate::output::{count, number};
 use crate::page::{Page, Section, TableHtml};
 use posterior::data::{Column, FeatureKind, Inputs, Table};
 use posterior::model::Model;
-use posterior::predict::Predictor;
 use posterior::score::{LEVELS, Rated, Scored, pit_histogram, reliability, risk_coverage_curve};
 
 /// Rows that are drawn one by one at most; more are picked evenly.

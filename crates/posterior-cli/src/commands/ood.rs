@@ -9,7 +9,6 @@ use crate::progress::notes;
 use posterior::apply::detect::{Detection, Doubt, detect, doubts};
 use posterior::artifact;
 use posterior::model::Model;
-use posterior::predict::Predictor;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
