@@ -13,8 +13,6 @@ use std::process::Stdio;
 struct Tolerance(f64, f64);
 
 const USUAL: Tolerance = Tolerance(1e-3, 1e-4);
-/// After thousands of steps.
-const AMPLIFIED: Tolerance = Tolerance(0.1, 0.1);
 /// Keys whose values differ from run to run or from machine to machine.
 const IGNORED: &[&str] = &[
     "seconds",
@@ -129,7 +127,10 @@ fn importance() {
         d,
         &[&fit[..], &["--seed", "1", "-q", "--set", "epochs=4000", "--set", "proposal=full-covariance"]].concat(),
     );
-    golden(d, "houses-importance-diagnose", &["diagnose", "m.st"], AMPLIFIED);
+    // Thousands of steps amplify rounding: no kept numbers, but what must hold of them.
+    let json: Value = serde_json::from_str(&succeed(d, &["diagnose", "m.st", "--json"]).stdout).unwrap();
+    assert_eq!((json["trust"].as_str(), json["weights"]["draws"].as_u64()), (Some("all"), Some(2000)));
+    assert!(json["weights"]["pareto_k"].as_f64().unwrap() < 0.6 && json["weights"]["ess"].as_f64().unwrap() > 400.0);
     let said = succeed(d, &["diagnose", "m.st"]).stdout;
     assert!(said.contains("Pareto-k") && said.lines().last().unwrap().starts_with("Trust: k = "), "{said}");
     // From the prior of a network nothing comes: the answer is no.
@@ -145,15 +146,16 @@ fn importance() {
     assert_eq!(json["trust"], "nothing");
 }
 
-/// A linear model is easy: chains that agree are trusted, at rows of a file and at made-up ones, and their draws can be taken elsewhere.
+/// A line is easy: chains that agree are trusted, at rows of a file and at made-up ones, and their draws can be taken elsewhere.
 #[test]
 fn chains_are_judged_and_written() {
     let dir = folder();
     let d = dir.path();
-    let fit =
-        ["fit", "houses.csv", "--target", "price", "--network", "linear", "--method", "hmc", "--out", "m.st", "-q"];
+    let rows: String = (0..40).map(|i| format!("{i},{}\n", 2 * i + i * 7 % 11)).collect();
+    std::fs::write(d.join("line.csv"), format!("x,y\n{rows}")).unwrap();
+    let fit = ["fit", "line.csv", "--target", "y", "--network", "linear", "--method", "hmc", "--out", "m.st", "-q"];
     succeed(d, &[&fit[..], &["--set", "draws=1000", "--set", "chains=4"]].concat());
-    for args in [&["diagnose", "m.st"][..], &["diagnose", "m.st", "houses.csv"]] {
+    for args in [&["diagnose", "m.st"][..], &["diagnose", "m.st", "line.csv"]] {
         let said = succeed(d, args).stdout;
         assert!(said.contains("4 chains, 1 000 draws each") && said.contains("E-BFMI"), "{said}");
         assert!(said.lines().last().unwrap().starts_with("Trust: 4 chains agree"), "{said}");
