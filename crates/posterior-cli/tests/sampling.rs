@@ -39,11 +39,10 @@ fn a_sampled_model_is_a_model_like_any_other() {
 fn a_fault_is_named_and_ends_with_1_and_the_draws_are_kept() {
     let dir = folder();
     let d = dir.path();
-    // Steps as long as the prior is wide, and none to adapt them in.
+    // Steps as long as the prior is wide, and no warm-up to adapt them in.
     let none = settings(&["warmup=0", "draws=3", "thin=1", "chains=1"]);
-    let mut wide = [&FIT[..], &["stuck.st", "--method", "metropolis"], &none].concat();
-    wide.iter_mut().filter(|a| **a == "4").for_each(|a| *a = "50,50");
-    let stuck = run(d, &wide);
+    let fit = ["fit", "houses.csv", "--target", "price", "--network", "50,50", "--method", "metropolis", "--quiet"];
+    let stuck = run(d, &[&fit[..], &["--out", "stuck.st"], &none].concat());
     assert_eq!(stuck.code, Some(1), "{}", stuck.stderr);
     assert!(stuck.stderr.contains("no move of chain 1 was accepted"), "{}", stuck.stderr);
     succeed(d, &["inspect", "stuck.st"]);
