@@ -176,12 +176,14 @@ mod tests {
     const N: usize = 30;
     const K: usize = 4;
 
-    fn statistics(weights: Option<&[f64]>) -> (LinearStatistics, Vec<f64>, Vec<f64>, Vec<Vec<(f64, f64)>>) {
+    type Priors = Vec<Vec<(f64, f64)>>;
+
+    fn statistics(weights: Option<&[f64]>) -> (LinearStatistics, Vec<f64>, Vec<f64>, Priors) {
         let (features, noise) = (normals(1, N * K), normals(2, 2 * N));
         let y: Vec<f64> =
             (0..2 * N).map(|i| 0.8 * features[i / 2 * K] - 0.5 * features[i / 2 * K + 3] + 0.4 * noise[i]).collect();
         let (means, stds) = (normals(3, 2 * K), normals(4, 2 * K));
-        let priors: Vec<Vec<(f64, f64)>> =
+        let priors: Priors =
             (0..2).map(|t| (0..K).map(|i| (0.3 * means[t * K + i], stds[t * K + i].exp())).collect()).collect();
         let found = LinearStatistics::new(MatRef::new(&features, N, K), &y, weights, &priors);
         (found, features, y, priors)

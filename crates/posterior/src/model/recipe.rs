@@ -57,7 +57,7 @@ pub struct LayerPrior {
 }
 
 /// Everything about a fit but the data and the seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Hidden layers.
@@ -75,18 +75,6 @@ pub struct Recipe {
     /// How to infer; none means mean-field.
     #[serde(default)]
     pub method: Choice,
-}
-
-impl Default for Recipe {
-    fn default() -> Self {
-        Recipe {
-            network: NetworkSpec::default(),
-            likelihood: Choice::default(),
-            prior: Choice::default(),
-            layer_priors: Vec::new(),
-            method: Choice::default(),
-        }
-    }
 }
 
 /// More parameters than this are a slip of the hand: a fit keeps several numbers for each in memory.
