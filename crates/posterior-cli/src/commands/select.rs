@@ -37,10 +37,10 @@ pub fn run(args: &Select) -> anyhow::Result<()> {
         .map(|values| {
             let mut flags = args.recipe.clone();
             apply(&overs, values, &mut flags)?;
-            if let Some((_, key, value)) = HOLDS_PRIOR.iter().find(|h| method == Some(h.0) && compares_priors) {
-                if !flags.set.iter().any(|s| s.trim_start_matches("method.").starts_with(key)) {
-                    flags.set.push(format!("{key}={value}"));
-                }
+            if let Some((_, key, value)) = HOLDS_PRIOR.iter().find(|h| method == Some(h.0) && compares_priors)
+                && !flags.set.iter().any(|s| s.trim_start_matches("method.").starts_with(key))
+            {
+                flags.set.push(format!("{key}={value}"));
             }
             recipe::from_flags(&flags, method)
         })
@@ -106,8 +106,9 @@ fn grid(overs: &[Over]) -> anyhow::Result<Vec<Vec<String>>> {
     }
     let mut grid: Vec<Vec<String>> = vec![Vec::new()];
     for over in overs {
-        let longer =
-            |row: &Vec<String>| over.values.iter().map(|v| [&row[..], &[v.clone()]].concat()).collect::<Vec<_>>();
+        let longer = |row: &Vec<String>| {
+            over.values.iter().map(|v| [&row[..], std::slice::from_ref(v)].concat()).collect::<Vec<_>>()
+        };
         grid = grid.iter().flat_map(longer).collect();
         ensure!(grid.len() <= MOST, "these are more than {MOST} models; give --over fewer values");
     }
