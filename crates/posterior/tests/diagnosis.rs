@@ -225,7 +225,9 @@ fn approximations_are_weighed_against_the_posterior() {
     let point = Diagnosis::new(&fit("10", "y", short("map")), None, 100, Key::new(5)).unwrap();
     assert!(point.verdict.sentence().starts_with("Do not trust: a single set of weights"));
 
-    let importance = fit("linear", "y", Choice::named("importance").with("epochs", Value::Int(4000)));
+    // Inputs correlate by 0.7, so that independent normals would not do as a proposal.
+    let importance = Choice::named("importance").with("proposal", Value::Text("full-covariance".into()));
+    let importance = fit("linear", "y", importance.with("epochs", Value::Int(4000)));
     let weighed = Diagnosis::new(&importance, None, 100, Key::new(5)).unwrap();
     assert_eq!(weighed.verdict.trust, Trust::All, "{}", weighed.verdict.sentence());
     let prior =

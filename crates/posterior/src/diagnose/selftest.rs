@@ -181,7 +181,7 @@ fn draws_of(posterior: &dyn Posterior, key: Key) -> (Vec<Trace>, f64) {
     }
     let count = posterior.distinct().unwrap_or(DRAWS);
     let mut draw = posterior.draw(key);
-    let mut values = vec![Vec::new(); DIM];
+    let mut values: Vec<Vec<f64>> = (0..DIM).map(|_| Vec::with_capacity(count)).collect();
     for s in 0..count {
         posterior.draw_of_into(s, count, key.purpose(Purpose::Draw).step(s as u64), &mut draw);
         values.iter_mut().zip(&draw.w).for_each(|(v, w)| v.push(f64::from(*w)));
