@@ -125,9 +125,10 @@ fn a_start_of_another_length_and_methods_that_do_not_sample_are_refused() {
     assert!(e.contains("the method 'map' does not sample a density; choose one of: ") && e.contains("nuts"), "{e}");
 }
 
-/// Stops after so many turns.
+/// Stops after so many turns, or so many of chains that have a draw.
 struct Stopping {
     turns: usize,
+    with_draws: bool,
     chains: Vec<ChainProgress>,
 }
 
@@ -137,7 +138,9 @@ impl Observer for Stopping {
         if self.turns == 0 { Flow::Stop } else { Flow::Continue }
     }
     fn chain(&mut self, p: &ChainProgress) -> Flow {
-        self.turns = self.turns.saturating_sub(1);
+        if p.draws > 0 || !self.with_draws {
+            self.turns = self.turns.saturating_sub(1);
+        }
         self.chains.push(*p);
         Flow::Continue
     }
@@ -163,7 +166,7 @@ fn a_user_who_stops_gets_what_was_drawn_in_a_valid_file() {
             .with("warmup", Value::Int(20))
             .with("draws", Value::Int(1_000_000))
             .with("thin", Value::Int(1));
-        let mut observer = Stopping { turns: 12, chains: Vec::new() };
+        let mut observer = Stopping { turns: 3, with_draws: true, chains: Vec::new() };
         let model = fit(choice, &mut observer).unwrap();
         let chains = model.posterior.chains().unwrap();
         assert!(chains.incomplete && chains.draws() > 0 && model.summary.stopped_early, "{method}");
@@ -177,7 +180,7 @@ fn a_user_who_stops_gets_what_was_drawn_in_a_valid_file() {
     }
     // Before there is a draw there is nothing to keep.
     let choice = Choice::named("hmc").with("warmup", Value::Int(1_000_000));
-    let e = fit(choice, &mut Stopping { turns: 2, chains: Vec::new() }).unwrap_err();
+    let e = fit(choice, &mut Stopping { turns: 2, with_draws: false, chains: Vec::new() }).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::Interrupted));
 }
 
