@@ -49,7 +49,7 @@ fn compare(model: &Model, chains: &Chains) -> (f64, String, f64) {
         let what = ["mean", "variance", "5 %", "95 %"];
         for ((what, a), b) in what.iter().zip(estimates(&ours)).zip(estimates(&theirs)) {
             let z = ((a.0 - b.0) / a.1.hypot(b.1)).abs();
-            if !(z <= worst) {
+            if z.is_nan() || z > worst {
                 (worst, at) =
                     (z, format!("{what} of {name}: {:.5} ± {:.5}, reference {:.5} ± {:.5}", a.0, a.1, b.0, b.1));
             }

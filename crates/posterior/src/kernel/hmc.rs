@@ -167,7 +167,7 @@ impl Hmc {
             return Ok(0.0);
         };
         let error = kinetic(variance, &self.path.p) - value - energy;
-        *lost = !(error <= DIVERGENT);
+        *lost = error.is_nan() || error > DIVERGENT;
         // What is no number is not taken.
         Ok(if error <= 0.0 { 1.0 } else { (-error).exp().max(0.0) })
     }

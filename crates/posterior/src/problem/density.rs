@@ -31,6 +31,9 @@ struct Team<R> {
     value: f64,
 }
 
+/// What a team does, by its number.
+type Run<'a, R> = &'a (dyn Fn((usize, &mut Team<R>)) + Sync);
+
 /// The log joint of a [`Problem`] in precision `R`. Owns its buffers: an evaluation allocates nothing.
 pub struct Density<'p, R: Precision> {
     problem: &'p Problem,
@@ -103,7 +106,7 @@ impl<'p, R: Precision> Density<'p, R> {
         let size = problem.network().layout().len();
         let (chunk, alone) = (self.chunk, self.alone);
         let one = alone || teams > 1;
-        let each = |members: &mut [Team<R>], run: &(dyn Fn((usize, &mut Team<R>)) + Sync)| {
+        let each = |members: &mut [Team<R>], run: Run<'_, R>| {
             if alone || teams == 1 {
                 members.iter_mut().enumerate().for_each(run);
             } else {
