@@ -2,7 +2,7 @@
 
 use posterior::artifact::{PLAIN, write_draws};
 use posterior::data::{Column, EncodeOptions, ReadOptions, Table};
-use posterior::diagnose::{Diagnosis, Trust};
+use posterior::diagnose::{Diagnosis, Quality, Trust};
 use posterior::inference::Silent;
 use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::{Activation, NetworkSpec};
@@ -137,6 +137,24 @@ fn chains_get_the_sentence_they_deserve() {
     assert!(few.verdict.sentence().starts_with("Do not trust: 3 draws for each chain are too few"));
 }
 
+/// A quantity must pass each bound by itself.
+#[test]
+fn a_quantity_has_mixed_where_nothing_speaks_against_it() {
+    let good = Quality {
+        mean: 0.0,
+        std: 1.0,
+        r_hat: 1.009,
+        ess_bulk: 401.0,
+        ess_tail: 401.0,
+        mcse_mean: 0.05,
+        constant: false,
+    };
+    assert!(good.has_mixed(4) && !good.has_mixed(5));
+    assert!(!Quality { r_hat: 1.011, ..good }.has_mixed(4) && !Quality { r_hat: f64::NAN, ..good }.has_mixed(4));
+    assert!(!Quality { ess_bulk: 399.0, ..good }.has_mixed(4) && !Quality { ess_tail: 399.0, ..good }.has_mixed(4));
+    assert!(Quality { r_hat: f64::NAN, constant: true, ..good }.has_mixed(4));
+}
+
 #[test]
 fn what_the_sampler_saw_counts() {
     let model = fit("2", "y", short("map"));
@@ -185,17 +203,20 @@ fn approximations_are_weighed_against_the_posterior() {
     let said = far.verdict.sentence();
     assert!(said.contains("Pareto-k") && said.contains("90 % intervals"), "{said}");
 
+    // A logistic posterior is skewed: k of its best Gaussian is near the bound, so that only the check is held to something.
     let classes =
-        of(&fit("linear", "kind", Choice::named("full-covariance").with("epochs", Value::Int(4000))), &table, 2000);
+        of(&fit("linear", "kind", Choice::named("full-covariance").with("epochs", Value::Int(2000))), &table, 1000);
     let classes = classes.unwrap();
-    assert_eq!(
-        (classes.verdict.trust, classes.check.unwrap().name),
-        (Trust::All, "log_score"),
-        "{}",
-        classes.verdict.sentence()
-    );
+    let check = classes.check.unwrap();
+    assert!(check.name == "log_score" && check.holds() && classes.verdict.is_yes(), "{}", classes.verdict.sentence());
+    assert!(classes.weights.unwrap().k() < 1.0);
 
-    let dropout = of(&fit("10", "y", short("mc-dropout")), &table, 100).unwrap();
+    // Features fixed, noise fixed: what is left is linear, and its posterior Gaussian.
+    let last = of(&fit("10", "y", Choice::named("last-layer").with("epochs", Value::Int(2000))), &table, 1000).unwrap();
+    assert!(last.weights.is_some(), "{}", last.verdict.sentence());
+
+    let dropout = Choice::named("mc-dropout").with("epochs", Value::Int(1000));
+    let dropout = of(&fit("10", "y", dropout), &table, 100).unwrap();
     assert!(
         dropout.weights.is_none() && dropout.verdict.sentence().contains("no density"),
         "{}",
@@ -204,7 +225,9 @@ fn approximations_are_weighed_against_the_posterior() {
     let point = Diagnosis::new(&fit("10", "y", short("map")), None, 100, Key::new(5)).unwrap();
     assert!(point.verdict.sentence().starts_with("Do not trust: a single set of weights"));
 
-    let importance = fit("linear", "y", Choice::named("importance").with("epochs", Value::Int(4000)));
+    // Inputs correlate by 0.7, so that independent normals would not do as a proposal.
+    let importance = Choice::named("importance").with("proposal", Value::Text("full-covariance".into()));
+    let importance = fit("linear", "y", importance.with("epochs", Value::Int(4000)));
     let weighed = Diagnosis::new(&importance, None, 100, Key::new(5)).unwrap();
     assert_eq!(weighed.verdict.trust, Trust::All, "{}", weighed.verdict.sentence());
     let prior =
@@ -272,7 +295,7 @@ fn draws_come_back_from_parquet() {
     assert_eq!(numbers("draw"), (0..30).chain(0..20).map(f64::from).collect::<Vec<_>>());
     assert_eq!(numbers("energy")[30..], all.chains[1].energy);
     assert_eq!(numbers("log_density")[..30], all.chains[0].log_density);
-    for (p, name) in [(0, "0.weight[0,0]"), (3, "0.weight[1,1]"), (5, "0.bias[1]"), (dim - 1, "log_noise[0]")] {
+    for (p, name) in [(1, "0.weight[0,1]"), (2, "0.weight[1,0]"), (5, "0.bias[1]"), (dim - 1, "log_noise[0]")] {
         let expected: Vec<f64> = (0..50).map(|s| f64::from(all.draw(s)[p])).collect();
         assert_eq!(numbers(name), expected, "{name}");
     }

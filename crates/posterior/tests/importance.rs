@@ -7,6 +7,7 @@ use posterior::diagnose::Weights;
 use posterior::exact::LinearRegression;
 use posterior::inference::{Flow, Observer, Progress};
 use posterior::math::MatRef;
+use posterior::math::linalg::Eigen;
 use posterior::posterior::{Posterior, restore};
 use posterior::problem::Problem;
 use posterior::rng::Key;
@@ -48,14 +49,12 @@ fn check_moments(posterior: &dyn Posterior, exact: &LinearRegression, worth: f64
 #[test]
 fn the_evidence_of_a_linear_model_is_found() {
     let prior_std = 1.0;
-    let linear = Linear::new(12, prior_std);
+    let linear = Linear::new(4, prior_std);
     let exact = exact(&linear.problem, prior_std);
     let draws = |n| ("draws", Value::Int(n));
-    for (proposal, settings) in [
-        ("prior", vec![draws(40_000)]),
-        ("mean-field", vec![draws(8000), ("epochs", Value::Int(3000))]),
-        ("full-covariance", vec![draws(4000), ("epochs", Value::Int(3000))]),
-    ] {
+    for (proposal, settings) in
+        [("prior", vec![draws(40_000)]), ("full-covariance", vec![draws(4000), ("epochs", Value::Int(3000))])]
+    {
         let mut settings = settings;
         settings.extend([
             ("proposal", text(proposal)),
@@ -77,6 +76,26 @@ fn the_evidence_of_a_linear_model_is_found() {
     }
 }
 
+/// The best independent normals for a precision Λ have variances 1/Λᵢᵢ; in their units Λ is R, with ones on its diagonal, and weights are
+/// exp(½ zᵀ(I − R)z): their tail falls like t^(−1/k) with k = 1 − λ_min(R), times powers of ln t.
+#[test]
+fn mean_field_weights_have_the_tail_that_correlations_give_them() {
+    let linear = Linear::new(4, 1.0);
+    let precision = linear.precision(1.0);
+    let scaled = |i: usize, j: usize| precision[i][j] / (precision[i][i] * precision[j][j]).sqrt();
+    let r: Vec<f64> = (0..DIM * DIM).map(|k| scaled(k / DIM, k % DIM)).collect();
+    let least = Eigen::new(&r, DIM).unwrap().values()[0];
+    let settings = [
+        ("proposal", text("mean-field")),
+        ("draws", Value::Int(20_000)),
+        ("epochs", Value::Int(3000)),
+        ("learning_rate", Value::Float(0.01)),
+    ];
+    let weights = Weights::new(fit(&linear.problem, "importance", &settings).posterior.log_weights().unwrap());
+    // The tail of 424 weights estimates k with an error of (1 + k)/√424 = 0.09; the powers of ln t move it by as much again.
+    assert!((weights.k() - (1.0 - least)).abs() < 0.25, "k {} for {}", weights.k(), 1.0 - least);
+}
+
 /// What a fit says.
 #[derive(Default)]
 struct Heard(Vec<String>);
@@ -90,10 +109,10 @@ impl Observer for Heard {
     }
 }
 
-/// The posterior of 2000 rows is a thousandth of the prior's width in each direction: one draw of the prior carries all.
+/// The posterior of 20 rows has some 0.1 for the prior's 3 in each of four directions: one draw of the prior carries all.
 #[test]
 fn a_proposal_far_from_the_posterior_is_said_to_be_one() {
-    let linear = Linear::new(2000, 3.0);
+    let linear = Linear::new(20, 3.0);
     let given = [("proposal".to_owned(), text("prior")), ("draws".to_owned(), Value::Int(2000))];
     let method = posterior::inference::find("importance").unwrap().configure(&given).unwrap();
     let mut heard = Heard::default();
@@ -102,8 +121,8 @@ fn a_proposal_far_from_the_posterior_is_said_to_be_one() {
     assert!(weights.k() > 1.0 && !weights.is_reliable(), "k {}", weights.k());
     assert!(heard.0[0].contains("these weights mean nothing") && heard.0[0].contains("k = "), "{:?}", heard.0);
     // And it is far off, as it says.
-    let exact = exact(&linear.problem, 3.0);
-    assert!((fit.posterior.log_evidence().unwrap() - exact.log_evidence()).abs() > 10.0);
+    let (found, exact) = (fit.posterior.log_evidence().unwrap(), exact(&linear.problem, 3.0).log_evidence());
+    assert!((found - exact).abs() > 3.0 * weights.log_mean_error(), "{found} for {exact}");
 }
 
 #[test]

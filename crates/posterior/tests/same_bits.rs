@@ -71,6 +71,9 @@ fn short(method: &str, case: &Case) -> Choice {
         all.extend([("warmup", Value::Int(4)), ("max_steps", Value::Int(4)), ("max_depth", Value::Int(3))]);
         all.extend([("length", Value::Float(0.3)), ("start", Value::Text(start.into()))]);
     }
+    if method == "importance" {
+        all.push(("draws", Value::Int(30)));
+    }
     if method == "annealing" {
         all.push(("steps", Value::Int(20)));
     }

@@ -31,6 +31,7 @@ fn as_json(rows: &[Agreement]) -> Value {
             "covariance_tolerance": a.covariance_tolerance,
             "ess": a.ess,
             "seconds": a.seconds,
+            "fault": a.fault,
             "agrees": a.agrees(),
         })
     };
@@ -41,7 +42,11 @@ fn as_text(rows: &[Agreement]) -> String {
     let row = |a: &Agreement| {
         let errors = [a.mean_error, a.mean_tolerance, a.covariance_error, a.covariance_tolerance].map(number);
         let [mean, mean_tolerance, covariance, covariance_tolerance] = errors;
-        let agrees = if a.agrees() { "yes" } else { "NO" };
+        let agrees = match &a.fault {
+            Some(fault) => format!("NO: {fault}"),
+            None if a.agrees() => "yes".to_owned(),
+            None => "NO".to_owned(),
+        };
         vec![
             a.method.to_owned(),
             mean,
@@ -50,7 +55,7 @@ fn as_text(rows: &[Agreement]) -> String {
             covariance_tolerance,
             format!("{:.0}", a.ess),
             seconds(a.seconds),
-            agrees.to_owned(),
+            agrees,
         ]
     };
     let cells: Vec<_> = rows.iter().map(row).collect();
@@ -78,6 +83,7 @@ mod tests {
             covariance_tolerance: 0.2,
             ess: 1000.0,
             seconds: 0.1,
+            fault: None,
         }
     }
 
@@ -90,6 +96,8 @@ mod tests {
             let rows = [agreement(0.05), agreement(wrong)];
             assert!(is_no(&rows) && as_text(&rows).contains("NOT") && as_json(&rows)["agrees"] == false);
         }
+        let failed = Agreement { fault: Some("it broke".into()), ..agreement(0.0) };
+        assert!(as_text(std::slice::from_ref(&failed)).contains("NO: it broke") && is_no(&[failed]));
         assert!(is_no(&[]));
     }
 }

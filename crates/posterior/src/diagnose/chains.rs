@@ -250,12 +250,19 @@ impl ChainReport {
         }
         let apart: Vec<&GroupReport> = self.weights.iter().filter(|g| !g.has_mixed()).collect();
         if let Some(worst) = apart.iter().max_by(|a, b| a.r_hat.total_cmp(&b.r_hat)) {
-            let reason = format!(
-                "chains sit at different weights (R-hat up to {} in {}), as they may in a network whose units can change places",
-                short(worst.r_hat),
-                worst.name
-            );
-            find(Trust::Predictions, reason, "nothing, if predictions are what you need");
+            let (r_hat, name) = (short(worst.r_hat), &worst.name);
+            if worst.r_hat > R_HAT_WORST {
+                let reason = format!(
+                    "chains sit at different weights (R-hat up to {r_hat} in {name}), as they may in a network whose units can change places"
+                );
+                find(Trust::Predictions, reason, "nothing, if predictions are what you need");
+            } else {
+                let least = apart.iter().map(|g| g.ess_bulk.min(g.ess_tail)).fold(f64::INFINITY, f64::min);
+                let reason = format!(
+                    "the weights have not mixed as well (R-hat up to {r_hat} in {name}, {least:.0} effective draws where there are fewest)"
+                );
+                find(Trust::Predictions, reason, "more draws, if you need the weights");
+            }
         }
         found
     }

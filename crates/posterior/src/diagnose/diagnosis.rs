@@ -8,13 +8,12 @@ use super::verdict::{Finding, Trust, Verdict};
 use crate::data::{Encoded, TargetKind};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::predict::Predictor;
 use crate::rng::{Key, Purpose};
 
 /// Rows at which the predictions of chains are judged.
 const ROWS: usize = 100;
 /// Most predictions of chains that are in memory at once.
-const NUMBERS: usize = 1 << 26;
+const NUMBERS: usize = 1 << 24;
 /// Draws for the predictive distribution that is held against outcomes.
 const PREDICTIVE_DRAWS: usize = 200;
 /// How far the mean of a standardised target may be from 0, and its variance from 1, in the rows a model was fitted to.
@@ -75,7 +74,7 @@ impl Diagnosis {
         let problem = model.recipe.resolve(&model.encoder)?.problem(rows.data.clone())?;
         let weights = importance_weights(&problem, &*model.posterior, draws, key.purpose(Purpose::Estimate));
         let weights = weights.map(|w| Weights::new(&w));
-        let predictive = model.predictor(PREDICTIVE_DRAWS).predict(&rows.data.x);
+        let predictive = model.predict(rows, PREDICTIVE_DRAWS);
         let y = model.encoder.decode_target(&rows.data.y);
         let check = PredictiveCheck::new(&predictive, &y, model.likelihood.outcome());
         let mut findings = Vec::new();

@@ -83,9 +83,10 @@ impl Weights {
             return "all weights are equal: the proposal is the posterior".to_owned();
         }
         if !self.k.is_finite() {
-            let alive = self.raw.iter().filter(|w| w.is_finite()).count();
+            let highest = self.raw.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let alive = self.raw.iter().filter(|w| **w - highest > f64::MIN_POSITIVE.ln()).count();
             return match self.raw.len() {
-                all if alive < all => format!("{} of {all} weights are 0: they mean nothing", all - alive),
+                all if alive < all => format!("{} of {all} weights are 0: these weights mean nothing", all - alive),
                 all => format!("{all} draws are too few to judge their weights"),
             };
         }

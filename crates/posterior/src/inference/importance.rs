@@ -35,7 +35,7 @@ const PROPOSAL: Setting = Setting {
 const DRAWS: Setting = Setting {
     name: "draws",
     help: "S: draws from the proposal",
-    default: Default::Int(4000),
+    default: Default::Int(2000),
     allowed: Allowed::Int(25, 100_000_000),
 };
 const KEPT: Setting = Setting {
@@ -59,6 +59,8 @@ pub struct ImportanceSampling {
     settings: Settings,
 }
 
+/// Most numbers of the draws that are kept: 2 GiB.
+const NUMBERS: usize = 1 << 29;
 /// Draws between two looks at the observer.
 const PART: usize = 1000;
 
@@ -134,22 +136,23 @@ impl Method for ImportanceSampling {
         let uniform = Stream::new(key.purpose(Purpose::Estimate)).uniform();
         let counts = weights.resampled(self.settings.count("kept"), uniform);
         let chosen: Vec<usize> = (0..counts.len()).filter(|s| counts[*s] > 0).collect();
+        if chosen.len().saturating_mul(problem.dim()) > NUMBERS {
+            let what = format!("{} draws of {} parameters do not fit into memory", chosen.len(), problem.dim());
+            return Err(Error::setting(what, format!("use --set kept={} or fewer", (NUMBERS / problem.dim()).max(1))));
+        }
         let mut w = Vec::with_capacity(chosen.len() * problem.dim());
         // Draws follow from their keys: they are made again rather than all kept.
         chosen.iter().for_each(|s| w.extend(q.draw(draws_key.step((s / PART) as u64).step((s % PART) as u64)).w));
         let counts: Vec<u32> = chosen.iter().map(|s| counts[*s]).collect();
-        let evidence = weights.log_mean();
-        observer.warn(&format!(
-            "{} ({} draws worth {:.1}; log evidence {:.2} ± {:.2})",
-            weights.verdict(),
-            weights.raw().len(),
-            weights.ess(),
-            evidence,
-            weights.log_mean_error()
-        ));
+        // What q keeps fixed is not integrated over: then the mean weight is no evidence.
+        let evidence = q.log_density(&w[..problem.dim()]).map(|_| weights.log_mean());
+        let told =
+            evidence.map_or(String::new(), |e| format!("; log evidence {e:.2} ± {:.2}", weights.log_mean_error()));
+        let (verdict, draws, worth) = (weights.verdict(), weights.raw().len(), weights.ess());
+        observer.warn(&format!("{verdict} ({draws} draws worth {worth:.1}{told})"));
         summary.steps += weights.raw().len() as u64;
         summary.seconds = started.elapsed().as_secs_f64();
-        let posterior = WeightedPosterior::new(problem.dim(), w, &counts, weights.raw(), Some(evidence));
+        let posterior = WeightedPosterior::new(problem.dim(), w, &counts, weights.raw(), evidence);
         Ok(Fit { posterior: Box::new(posterior), summary })
     }
 }

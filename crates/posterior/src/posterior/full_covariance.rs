@@ -114,13 +114,14 @@ impl Posterior for FullCovariancePosterior {
         }
     }
     fn log_density(&self, w: &[f32]) -> Option<f64> {
-        if self.range.len() != self.mean.len() {
-            return None;
-        }
+        if self.range.len() != self.mean.len() { None } else { self.free_log_density(w) }
+    }
+    fn free_log_density(&self, w: &[f32]) -> Option<f64> {
+        let (w, mean) = (&w[self.range.clone()], &self.mean[self.range.clone()]);
         // L y = w − m, row by row.
         let mut y: Vec<f64> = Vec::with_capacity(w.len());
         let (mut rows, mut value) = (&self.lower[..], 0.0);
-        for (i, (w, m)) in w.iter().zip(&self.mean).enumerate() {
+        for (i, (w, m)) in w.iter().zip(mean).enumerate() {
             let (row, rest) = rows.split_at(i + 1);
             rows = rest;
             let sum: f64 = row.iter().zip(&y).map(|(l, y)| f64::from(*l) * y).sum();

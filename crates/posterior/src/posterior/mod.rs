@@ -85,6 +85,12 @@ pub trait Posterior: Send + Sync + Debug {
     /// log q(w), where q has a density.
     fn log_density(&self, w: &[f32]) -> Option<f64>;
 
+    /// log q of the parameters that are not fixed, given those that are: what can be weighed against the log joint even where
+    /// q as a whole has no density.
+    fn free_log_density(&self, w: &[f32]) -> Option<f64> {
+        self.log_density(w)
+    }
+
     /// An estimate of log p(D), or a lower bound of it, where the method gives one; targets as the network sees them
     /// (standardised where they are real).
     fn log_evidence(&self) -> Option<f64> {
