@@ -215,6 +215,10 @@ fn approximations_are_weighed_against_the_posterior() {
     let last = of(&fit("10", "y", Choice::named("last-layer").with("epochs", Value::Int(2000))), &table, 1000).unwrap();
     assert!(last.weights.is_some(), "{}", last.verdict.sentence());
 
+    // So it is of Laplace's approximation, which keeps the noise at one value.
+    let laplace = of(&fit("linear", "y", Choice::named("laplace")), &table, 1000).unwrap();
+    assert!(laplace.weights.is_some(), "{}", laplace.verdict.sentence());
+
     let dropout = Choice::named("mc-dropout").with("epochs", Value::Int(1000));
     let dropout = of(&fit("10", "y", dropout), &table, 100).unwrap();
     assert!(

@@ -175,9 +175,10 @@ impl Posterior for BlockGaussian {
         }
     }
     fn log_density(&self, w: &[f32]) -> Option<f64> {
-        if self.blocks.iter().map(GaussianBlock::len).sum::<usize>() != self.mean.len() {
-            return None;
-        }
+        let whole = self.blocks.iter().map(GaussianBlock::len).sum::<usize>() == self.mean.len();
+        if whole { self.free_log_density(w) } else { None }
+    }
+    fn free_log_density(&self, w: &[f32]) -> Option<f64> {
         let mut value = 0.0;
         for block in &self.blocks {
             let of = |i: usize, j: usize| (w[block.index(i, j)] - self.mean[block.index(i, j)]) / block.scale[i];
