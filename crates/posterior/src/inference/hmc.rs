@@ -50,9 +50,10 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
     settings: &[
         CHAINS,
         DRAWS,
-        WARMUP,
+        Setting { default: Default::Int(300), ..WARMUP },
         THIN,
-        TARGET_ACCEPT,
+        // Paths of random length end at a mean acceptance somewhat above this.
+        Setting { default: Default::Float(0.7), ..TARGET_ACCEPT },
         PATH,
         STEPS,
         MAX_STEPS,
@@ -71,6 +72,8 @@ pub struct HmcSampler {
 
 /// Measurements of the turning time that are kept.
 const MEASURED: usize = 16;
+/// So many of them, and only every third path is measured.
+const ENOUGH: usize = 4;
 /// Steps a measurement may take before there is a mass worth measuring with.
 const EARLY_STEPS: u32 = 100;
 
@@ -133,7 +136,8 @@ impl HmcChain<'_> {
 
     /// How far to follow a path to see it turn.
     fn look(&self) -> u32 {
-        if self.t >= self.warmup || self.steps > 0 || (self.t >= MEASURED && !self.t.is_multiple_of(3)) {
+        let known = self.turning.len() >= ENOUGH && !self.t.is_multiple_of(3);
+        if self.t >= self.warmup || self.steps > 0 || known {
             0
         } else if self.t < self.warmup / 5 {
             self.max_steps.min(EARLY_STEPS)
@@ -157,6 +161,8 @@ impl HmcChain<'_> {
         }
         if ends {
             self.scales.close(&mut self.variance);
+            // Times are in units of the scales: those measured with the old ones say nothing any more.
+            self.turning.clear();
             self.step_size = self.dual.averaged();
             self.find_step_size(self.key.step(self.t as u64).derive(3))?;
         }
