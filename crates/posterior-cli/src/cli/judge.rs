@@ -96,7 +96,7 @@ pub struct Attack {
     #[arg(long, value_name = "NAME", default_value = "fgsm", value_parser = ["fgsm", "pgd"])]
     pub attack: String,
     /// How far an input may move, one or more sizes as in 0.05,0.1: in standard deviations of its column, or in brightness of a pixel
-    #[arg(long, value_name = "E", value_delimiter = ',', required = true, value_parser = parse_epsilon)]
+    #[arg(long, value_name = "E", value_delimiter = ',', required = true, value_parser = parse_epsilon, allow_negative_numbers = true)]
     pub epsilon: Vec<f64>,
     /// Draws from the posterior
     #[arg(long, value_name = "S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
