@@ -117,7 +117,7 @@ impl Encoder {
             Some(images) => {
                 let n = images.shape.len();
                 let pixels = rows.iter().flat_map(|&r| &images.pixels[r * n..(r + 1) * n]);
-                let Some(scale) = Scale::of(pixels.map(|p| f64::from(*p))) else {
+                let Some(scale) = Scale::of_pixels(pixels.map(|p| f64::from(*p))) else {
                     let error =
                         Error::data("all pixels are the same", "there is nothing to learn from; check the file");
                     return Err(table.locate(error));

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The mean and the standard deviation (dividing by N) of the training rows.
+/// The mean and the standard deviation (dividing by N) of the training rows; of images with a background, that and the root
+/// mean square above it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// Mean.
@@ -10,6 +11,9 @@ pub struct Scale {
     /// Standard deviation, above zero.
     pub std: f64,
 }
+
+/// One in so many pixels being as dark as any makes a background.
+const BACKGROUND: usize = 4;
 
 impl Scale {
     /// Of some finite numbers; none if they do not vary (or there are none).
@@ -25,6 +29,22 @@ impl Scale {
         let variance = values.map(|v| (v / unit - mean).powi(2)).sum::<f64>() / count;
         let scale = Scale { mean: mean * unit, std: variance.sqrt() * unit };
         scale.is_valid().then_some(scale)
+    }
+
+    /// Of pixels: where a quarter of them or more are as dark as any, that is a background, and it becomes 0.
+    ///
+    /// A pixel that says nothing must not weigh: moved away from 0 it would carry the noise of every weight behind it, which costs a
+    /// posterior over weights dearly (and a sparse one could never remove those weights). The scale is then the root mean square
+    /// above the background.
+    pub fn of_pixels(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
+        let darkest = values.clone().fold(f64::INFINITY, f64::min);
+        let (count, dark) = values.clone().fold((0usize, 0usize), |(n, d), v| (n + 1, d + usize::from(v == darkest)));
+        let scale = Scale::of(values)?;
+        if BACKGROUND * dark < count {
+            return Some(scale);
+        }
+        let above = Scale { mean: darkest, std: scale.std.hypot(scale.mean - darkest) };
+        above.is_valid().then_some(above)
     }
 
     /// Whether one can divide by it.
@@ -52,6 +72,17 @@ mod tests {
         let s = Scale::of([1.0, 3.0].into_iter()).unwrap();
         assert_eq!((s.mean, s.std), (2.0, 1.0));
         assert_eq!((s.apply(4.0), s.invert(2.0)), (2.0, 4.0));
+    }
+
+    #[test]
+    fn a_background_stays_0_and_other_images_are_centred() {
+        let s = Scale::of_pixels([0.5, 0.5, 2.5, 4.5].into_iter()).unwrap();
+        // Root mean square above 0.5 of 0, 0, 2, 4.
+        assert_eq!(s.mean, 0.5);
+        assert!((s.std - 5f64.sqrt()).abs() < 1e-15);
+        let natural = [0.0, 1.0, 2.0, 3.0, 4.0];
+        assert_eq!(Scale::of_pixels(natural.into_iter()), Scale::of(natural.into_iter()));
+        assert_eq!(Scale::of_pixels([1.0; 3].into_iter()), None);
     }
 
     #[test]
