@@ -1,7 +1,7 @@
-"""Numbers that the diagnostics are held against, computed with ArviZ and kept in crates/posterior/tests/fixtures/arviz.json.
+"""Numbers that the diagnostics are held against, computed with ArviZ and kept in crates/posterior/tests/suite/fixtures/arviz.json.
 
 Chains are made by integer arithmetic and sums in a fixed order, so that the test in Rust makes the same ones bit for bit
-and only the answers are kept. Usage: python arviz_fixtures.py > crates/posterior/tests/fixtures/arviz.json
+and only the answers are kept. Usage: python arviz_fixtures.py > crates/posterior/tests/suite/fixtures/arviz.json
 (ArviZ 0.23, NumPy, SciPy).
 """
 

@@ -1,6 +1,6 @@
 """Numbers of laplace-torch 0.3 that `crates/posterior/tests/laplace_torch.rs` is held against.
 
-usage: laplace_fixtures.py > crates/posterior/tests/fixtures/laplace_torch.json
+usage: laplace_fixtures.py > crates/posterior/tests/suite/fixtures/laplace_torch.json
 
 Two networks in double precision, with data by formula so that the test can make them again: `regression` is 1-50-1 tanh on 40 rows, `classification` is
 4-8-3 relu on 60 rows. Weights are trained for some steps, rounded to six digits, and written down; then every structure is fitted at one prior

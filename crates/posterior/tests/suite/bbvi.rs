@@ -1,8 +1,6 @@
 //! Black-box variational inference: the score-function gradient against the closed form, and where it leads.
 
-mod linear_model;
-
-use linear_model::{DIM, Linear, fit};
+use crate::linear_model::{DIM, Linear, fit};
 use posterior::family::ScoreFunction;
 use posterior::inference::{BlackBoxTrainer, StepPlan};
 use posterior::problem::Rows;

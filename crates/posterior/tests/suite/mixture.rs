@@ -1,8 +1,6 @@
 //! Mixtures of posteriors: their draws, density and bound, what is on disk, and members that are fitted side by side.
 
-mod linear_model;
-
-use linear_model::{Linear, fit};
+use crate::linear_model::{Linear, fit};
 use posterior::ErrorKind;
 use posterior::inference::{Flow, Observer, Progress, Silent, find};
 use posterior::posterior::{MeanFieldPosterior, MixturePosterior, PointPosterior, Posterior, Tensor, restore};

@@ -1,8 +1,6 @@
 //! `--moments`: close to many draws where it applies, one sentence where it does not.
 
-mod common;
-
-use common::{folder, run, succeed};
+use crate::common::{folder, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 

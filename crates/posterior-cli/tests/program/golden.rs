@@ -1,9 +1,7 @@
 //! From a data file to JSON, command by command, against files kept in `tests/golden`; `UPDATE_GOLDEN=1` writes them anew.
 //! Then what must hold of any output: the same seed gives the same bytes whatever the threads, quiet is quiet.
 
-mod common;
-
-use common::{folder, kept, program, run, succeed};
+use crate::common::{folder, kept, program, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;

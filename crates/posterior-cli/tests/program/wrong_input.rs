@@ -1,8 +1,6 @@
 //! Bad input: exit code 2, one sentence that says what, where and what to do; nothing written, nothing lost.
 
-mod common;
-
-use common::{contents, folder, run, succeed};
+use crate::common::{contents, folder, run, succeed};
 use std::path::Path;
 use std::sync::OnceLock;
 

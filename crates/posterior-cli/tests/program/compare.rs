@@ -1,8 +1,6 @@
 //! Comparisons: what is done is kept, what fails stays in the table, the numbers follow from the splits and nothing else.
 
-mod common;
-
-use common::{folder, run, succeed};
+use crate::common::{folder, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,9 +1,7 @@
 //! Pages in a real browser: every plot is drawn, no error on the console, no request leaves the page, nothing sticks out on a phone.
 //! Where Chromium is not found, that part is skipped and says so.
 
-mod common;
-
-use common::{folder, succeed};
+use crate::common::{folder, succeed};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

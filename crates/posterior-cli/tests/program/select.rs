@@ -1,8 +1,6 @@
 //! `posterior select`: data of order 2 pick order 2, keys of all kinds, and wrong ones in one sentence.
 
-mod common;
-
-use common::{folder, run, succeed};
+use crate::common::{folder, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,8 +1,6 @@
 //! Samplers through the program: chains are told of, faults end with 1 and keep their draws, Ctrl-C keeps what was drawn.
 
-mod common;
-
-use common::{folder, run, succeed};
+use crate::common::{folder, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 

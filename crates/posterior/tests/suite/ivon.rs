@@ -1,8 +1,6 @@
 //! Variational online Newton against the paper's algorithm and against closed forms of its fixed point.
 
-mod linear_model;
-
-use linear_model::{DIM, Linear, fit};
+use crate::linear_model::{DIM, Linear, fit};
 use posterior::family::Ivon;
 use posterior::model::Choice;
 use posterior::optim::{Law, Pull};

@@ -1,7 +1,5 @@
 //! A linear model with known noise: its posterior, and the best diagonal Gaussian for any β, in closed form.
 
-#![allow(dead_code)] // each test uses a part
-
 use posterior::data::{Dataset, Values};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};

@@ -257,14 +257,15 @@ fn columns_keep_the_kind_they_had_in_training() {
 #[test]
 fn images_share_one_scale() {
     let shape = Shape::Image { channels: 1, height: 1, width: 2 };
+    // Half of the pixels are a background: it stays 0, and the scale is √½.
     let images = |n: usize| Images { shape, pixels: [0.0, 1.0].repeat(n) };
     let labels = Column::Number(vec![3.0, 7.0, 3.0, 7.0, 3.0]);
     let table = Table::from_images(images(5), Some(("label".into(), labels))).unwrap();
     let encoder = Encoder::fit(&table, &options("label")).unwrap().encoder;
     assert_eq!((encoder.input_shape(), encoder.class_names()), (shape, &["3".to_owned(), "7".to_owned()][..]));
-    assert!(matches!(&encoder.inputs, Inputs::Images { scale, .. } if (scale.mean, scale.std) == (0.5, 0.5)));
+    assert!(matches!(&encoder.inputs, Inputs::Images { scale, .. } if (scale.mean, scale.std) == (0.0, 0.5f64.sqrt())));
     let new = encoder.encode(&Table::from_images(images(1), None).unwrap(), false).unwrap();
-    assert!(matches!(&new.data.x, Values::F32(x) if **x == [-1.0, 1.0]));
+    assert!(matches!(&new.data.x, Values::F32(x) if **x == [0.0, 2f32.sqrt()]));
 
     let other = Shape::Image { channels: 1, height: 2, width: 1 };
     let other = Table::from_images(Images { shape: other, pixels: vec![0.0; 2] }, None).unwrap();

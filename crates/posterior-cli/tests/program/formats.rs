@@ -1,10 +1,8 @@
 //! Images, arrays and Parquet files through the program, from the file to the prediction.
 
-mod common;
-
+use crate::common::{folder, run, succeed};
 use ::parquet::data_type::DoubleType;
 use ::parquet::file::writer::SerializedFileWriter;
-use common::{folder, run, succeed};
 use serde_json::Value;
 use std::io::Write;
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! `fit --method laplace`, `import`, `fit --start`: through the program, with what is refused.
 
-mod common;
-
-use common::{folder, run, succeed};
+use crate::common::{folder, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,8 +1,6 @@
 //! Ensembles, the Bayesian bootstrap: what members are, that predictions go through each once, and closed forms with their known bias.
 
-mod linear_model;
-
-use linear_model::{DIM, Linear, fit};
+use crate::linear_model::{DIM, Linear, fit};
 use posterior::data::{Dataset, Values};
 use posterior::inference::{Fit, Silent, bootstrap_weights, find};
 use posterior::likelihood::Outcome;

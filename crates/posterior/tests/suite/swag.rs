@@ -1,8 +1,6 @@
 //! SWAG: moments of a path against closed forms, the spread of its draws, and the posterior of one weight.
 
-mod linear_model;
-
-use linear_model::fit;
+use crate::linear_model::fit;
 use posterior::data::{Dataset, Values};
 use posterior::inference::PathMoments;
 use posterior::likelihood::Outcome;

@@ -3,8 +3,7 @@
 //! z = (ours − reference)/√(MCSE² + MCSE²): the Monte Carlo error of either side, by its effective sample size. By chance |z| > 4 comes once in
 //! 16 000; some 400 numbers are compared.
 
-mod reference_models;
-
+use crate::reference_models::{Model, models};
 use posterior::diagnose::{Trace, mcse_mean, mcse_quantile, quantiles, r_hat};
 use posterior::inference::{Silent, sample};
 use posterior::posterior::Chains;
@@ -12,7 +11,6 @@ use posterior::problem::LogDensity;
 use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
 use posterior_testing::expect_gradient;
-use reference_models::{Model, models};
 
 /// Estimates of one parameter, each with its Monte Carlo error: mean, variance, 5 %, 95 %.
 fn estimates(trace: &Trace) -> [(f64, f64); 4] {

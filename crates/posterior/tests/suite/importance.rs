@@ -1,8 +1,6 @@
 //! Importance sampling on a linear model whose evidence and moments are known, and where it must fail.
 
-mod linear_model;
-
-use linear_model::{DIM, INPUTS, Linear, NOISE, fit};
+use crate::linear_model::{DIM, INPUTS, Linear, NOISE, fit};
 use posterior::diagnose::Weights;
 use posterior::exact::LinearRegression;
 use posterior::inference::{Flow, Observer, Progress};

@@ -1,8 +1,6 @@
 //! Laplace's approximation where it is exact, its draws, its predictive by brute force, what the evidence chooses, and what it says of bad input.
 
-mod linear_model;
-
-use linear_model::{DIM, INPUTS, Linear, NOISE};
+use crate::linear_model::{DIM, INPUTS, Linear, NOISE};
 use posterior::data::{Dataset, Values};
 use posterior::exact::LinearRegression;
 use posterior::inference::{Fit, Flow, LaplaceApproximation, LaplaceOptions, Observer, Progress, Silent, find};

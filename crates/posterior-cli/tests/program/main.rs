@@ -1,0 +1,13 @@
+//! The program from outside, as one test program: it is linked once, and its tests share the cores.
+
+mod common;
+mod compare;
+mod formats;
+mod golden;
+mod laplace;
+mod main;
+mod moments;
+mod report;
+mod sampling;
+mod select;
+mod wrong_input;
