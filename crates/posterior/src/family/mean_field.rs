@@ -4,8 +4,9 @@
 //! normal prior N(c, 1/τ): KL = Σ −ln σ + ½τ(σ² + (m−c)²) + const, ∂KL/∂m = τ(m−c), ∂KL/∂σ = τσ − 1/σ. For other
 //! priors the entropy part, −1/σ, stays here (τ = 0) and log p(w) is differentiated at the drawn w.
 //!
-//! Two passes over memory per step, each fused: draw (ε, σ, w, KL) and update (both gradients, both Adam steps). State is
-//! kept in blocks of [`BLOCK`] numbers, each of which has a random key of its own.
+//! Two passes over memory per step, each fused: draw (ε, σ, w, KL) and update (both gradients, both Adam steps); one where the next
+//! step needs no draw ([`MeanField::update_ahead`]). State is kept in blocks of [`BLOCK`] numbers, each of which has a random key of
+//! its own.
 
 use super::mean_field_kernels::{
     Block, ROOM, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
@@ -32,6 +33,8 @@ pub struct MeanField {
     sums: Vec<Sums>,
     dim: usize,
     steps: u64,
+    /// Whether the last update has written what the next step's pass needs.
+    ahead: bool,
 }
 
 /// ρ with softplus(ρ) = σ.
@@ -65,7 +68,7 @@ impl MeanField {
                 empty.clone()
             })
             .collect();
-        let mut family = MeanField { blocks, sums: Vec::new(), dim: mean.len(), steps: 0 };
+        let mut family = MeanField { blocks, sums: Vec::new(), dim: mean.len(), steps: 0, ahead: false };
         if draws > 1 {
             family.make_sums();
         }
@@ -105,14 +108,17 @@ impl MeanField {
         w: Option<&mut [f32]>,
     ) -> f64 {
         let drawn = w.is_some();
-        let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
+        // Blocks before this one are as the last update left them.
+        let first = if self.ahead && !drawn { fixed / BLOCK } else { 0 };
+        let blocks = self.blocks[first..].par_iter_mut().with_min_len(BLOCKS_PER_TASK);
+        let (centre, spread) = (&mut centre[first * BLOCK..], &mut spread[first * BLOCK..]);
         blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
             |(b, ((state, centre), spread))| {
-                let (n, from) = (centre.len(), b * BLOCK);
+                let (n, from) = (centre.len(), (first + b) * BLOCK);
                 let has_fixed = from + n > fixed;
                 // Variances need no draw.
                 if noise == RowNoise::Flipout || has_fixed || drawn {
-                    f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
+                    f32::fill_block(key.block((first + b) as u64), &mut state.noise[..n]);
                 }
                 spread_block(noise, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
                 if has_fixed {
@@ -162,25 +168,54 @@ impl MeanField {
 
     /// Ascends the ELBO with the gradient of the last draw.
     pub fn update(&mut self, gradient: &[f32], by_row: Option<ByRow<'_>>, pulls: &[Pull], beta: f64, rate: f64) {
-        self.steps += 1;
-        let step = AdamStep::new(self.steps, rate);
+        let step = self.next_step(rate);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
-        blocks.zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, (state, g))| {
-            for_pulls(pulls, b, g.len(), |pull, from, to| {
-                let start = b * BLOCK;
-                let second = match by_row {
-                    None => Second::Direct,
-                    Some(r) => Second::of(r.noise, r.spread, start + from, start + to, r.fixed),
-                };
-                update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
-            });
-        });
+        blocks
+            .zip(gradient.par_chunks(BLOCK))
+            .enumerate()
+            .for_each(|(b, (state, g))| ascend_block(b, state, g, by_row, pulls, beta, step));
+    }
+
+    /// The same for local reparameterisation, whose next step needs no draw: its means and variances go to `centre` and `spread` while
+    /// a block is in the cache, and [`MeanField::draw_by_row`] of the same two arrays is left with the parameters drawn once.
+    pub fn update_ahead(
+        &mut self,
+        gradient: &[f32],
+        d_variance: &[f32],
+        fixed: usize,
+        pulls: &[Pull],
+        beta: f64,
+        rate: f64,
+        centre: &mut [f32],
+        spread: &mut [f32],
+    ) {
+        let step = self.next_step(rate);
+        let by_row = Some(ByRow { noise: RowNoise::Local, spread: d_variance, fixed });
+        let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK).zip(gradient.par_chunks(BLOCK));
+        blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
+            |(b, (((state, g), centre), spread))| {
+                ascend_block(b, state, g, by_row, pulls, beta, step);
+                spread_block(RowNoise::Local, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
+                state.kl = closed_kl(state, pulls, b * BLOCK, g.len());
+            },
+        );
+        self.ahead = true;
+    }
+
+    /// Makes the next [`MeanField::draw_by_row`] write everything: its arrays are not those of the last update.
+    pub fn forget(&mut self) {
+        self.ahead = false;
+    }
+
+    fn next_step(&mut self, rate: f64) -> AdamStep {
+        self.ahead = false;
+        self.steps += 1;
+        AdamStep::new(self.steps, rate)
     }
 
     /// Ascends the ELBO with the gradients summed by [`MeanField::accumulate`], and empties the sums.
     pub fn update_accumulated(&mut self, pulls: &[Pull], beta: f64, rate: f64) {
-        self.steps += 1;
-        let step = AdamStep::new(self.steps, rate);
+        let step = self.next_step(rate);
         let dim = self.dim;
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(self.sums.par_iter_mut()).enumerate().for_each(|(b, (state, sums))| {
@@ -248,6 +283,26 @@ fn by_row_parts(by_row: Option<ByRow<'_>>, start: usize, n: usize) -> impl Itera
         };
         (from, to, second)
     })
+}
+
+/// Both Adam steps of block `b`.
+fn ascend_block(
+    b: usize,
+    state: &mut Block,
+    g: &[f32],
+    by_row: Option<ByRow<'_>>,
+    pulls: &[Pull],
+    beta: f64,
+    step: AdamStep,
+) {
+    for_pulls(pulls, b, g.len(), |pull, from, to| {
+        let start = b * BLOCK;
+        let second = match by_row {
+            None => Second::Direct,
+            Some(r) => Second::of(r.noise, r.spread, start + from, start + to, r.fixed),
+        };
+        update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
+    });
 }
 
 /// The closed part of the KL of `n` parameters at `from`.

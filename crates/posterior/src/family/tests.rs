@@ -5,10 +5,11 @@
 
 use super::full_covariance::FullCovariance;
 use super::low_rank::LowRank;
-use super::{Family, packed_len};
+use super::{ByRow, Family, MeanField, packed_len};
 use crate::distribution::{MultivariateNormal, kl};
 use crate::math::linalg::testing::normals;
 use crate::math::linalg::{self, Cholesky};
+use crate::nn::RowNoise;
 use crate::optim::{Law, Pull};
 use crate::rng::{BLOCK, Key, fill_normals};
 use posterior_testing::expect_gradient;
@@ -229,4 +230,31 @@ fn sizes_that_cannot_be_are_refused_in_one_sentence() {
     );
     assert!(FullCovariance::check("", usize::MAX, 10_000, true, "").is_err());
     assert!(LowRank::check(478_410, 5, 1).is_ok() && LowRank::check(1 << 30, 1000, 1).is_err());
+}
+
+/// An update that writes the next step's means and variances, and one that leaves them to the next draw: the same bits, with parameters
+/// that are drawn once in the middle of a block.
+#[test]
+fn updating_ahead_changes_nothing() {
+    let (dim, fixed) = (2 * BLOCK + 100, 2 * BLOCK + 60);
+    let (mean, pulls) = (f32s(&noise(Key::new(1), dim)), pulls(dim, 700));
+    let mut plain = MeanField::new(&mean, &vec![0.3; dim], 1);
+    let mut ahead = plain.clone();
+    let arrays = || (vec![0.0f32; dim], vec![0.0f32; dim]);
+    let ((mut centre, mut spread), (mut centre_ahead, mut spread_ahead)) = (arrays(), arrays());
+    for t in 0..4 {
+        let key = Key::new(2).step(t);
+        let draw = |q: &mut MeanField, centre: &mut [f32], spread: &mut [f32]| {
+            q.draw_by_row(key, RowNoise::Local, &pulls, fixed, centre, spread, None)
+        };
+        let kl = draw(&mut plain, &mut centre, &mut spread);
+        assert_eq!(kl.to_bits(), draw(&mut ahead, &mut centre_ahead, &mut spread_ahead).to_bits(), "step {t}");
+        assert!(centre == centre_ahead && spread == spread_ahead, "step {t}");
+        let (g, d_variance) = (f32s(&noise(key.derive(1), dim)), f32s(&noise(key.derive(2), dim)));
+        let by_row = ByRow { noise: RowNoise::Local, spread: &d_variance, fixed };
+        plain.update(&g, Some(by_row), &pulls, 0.7, 0.01);
+        let (centre, spread) = (&mut centre_ahead[..], &mut spread_ahead[..]);
+        ahead.update_ahead(&g, &d_variance, fixed, &pulls, 0.7, 0.01, centre, spread);
+    }
+    assert_eq!(plain.moments(), ahead.moments());
 }

@@ -169,6 +169,12 @@ impl<'p> MeanFieldTrainer<'p> {
         }
         if self.samples > 1 {
             self.family.update_accumulated(&self.pulls, plan.beta, plan.rate);
+        } else if let (Some(b), None) = (&mut self.by_row, &self.other_prior)
+            && b.noise == RowNoise::Local
+        {
+            let (centre, spread) = (&mut b.centre[..], &mut b.spread[..]);
+            let (g, pulls) = (&self.gradient[..], &self.pulls[..]);
+            self.family.update_ahead(g, &b.d_spread, self.fixed, pulls, plan.beta, plan.rate, centre, spread);
         } else {
             let by_row = by_row(&self.by_row, self.fixed);
             self.family.update(&self.gradient, by_row, &self.pulls, plan.beta, plan.rate);
@@ -250,6 +256,7 @@ impl Stepper for MeanFieldTrainer<'_> {
     fn restore(&mut self) {
         if let Some(kept) = &self.kept {
             self.family.clone_from(kept);
+            self.family.forget();
         }
     }
     fn is_finite(&self) -> bool {
