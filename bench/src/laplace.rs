@@ -153,7 +153,7 @@ pub fn run(threads: usize) {
             let ggn = problem.ggn(&w, &subset, kept);
             let mut result = (1.0, 1.0, 0.0);
             measure(who, &line("evidence"), || {
-                let at = LaplaceApproximation::from_ggn(&problem, w.clone(), ggn.clone(), &subset, options);
+                let at = LaplaceApproximation::from_ggn(&problem, w.clone(), &ggn, &subset, options);
                 result = evidence_steps(&at.expect("a spectrum"), name == "reg");
             });
             drop(ggn);
@@ -161,7 +161,7 @@ pub fn run(threads: usize) {
             let mut at = decompose();
             at.set_prior_factor(result.0);
             at.set_noise_factor(result.1);
-            let q = at.posterior();
+            let q = at.posterior().expect("eigenvectors");
             let build = || {
                 let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
                 LinearisedPredictor::new(network, likelihood, &q, 100, Link::Probit, TargetScale::default())
