@@ -109,7 +109,7 @@ fn evidence_variances_and_probabilities_agree() {
                 learn_prior: false,
                 learn_noise: false,
             };
-            let laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options).unwrap();
+            let mut laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options).unwrap();
             let (evidence, reference) = (laplace.log_evidence(), expected["log_evidence"].as_f64().unwrap());
             // Both in f64 from the same numbers; the fixture has nine digits.
             assert!((evidence - reference).abs() < 1e-7 * reference.abs(), "{kind} {name}: {evidence} for {reference}");

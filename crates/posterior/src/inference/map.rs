@@ -121,3 +121,60 @@ impl Method for Map {
         fit(problem, &self.settings, true, key, observer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Dataset, Values};
+    use crate::likelihood::Outcome;
+    use crate::math::{MatRef, Threads};
+    use crate::model::{Choice, Recipe};
+    use crate::nn::{Activation, Mode, Network, NetworkSpec, Pass, Shape};
+
+    #[test]
+    fn without_these_weights_the_noise_is_the_same_for_all_rows() {
+        let x = vec![0.3, -1.0, 2.0, 0.5];
+        let problem = |likelihood: &str| {
+            let recipe = Recipe {
+                network: NetworkSpec::parse("5,4", Activation::Tanh).unwrap(),
+                likelihood: Choice::named(likelihood),
+                ..Recipe::default()
+            };
+            let resolved = recipe.resolve_for(Shape::Flat(2), Outcome::Real, 1).unwrap();
+            resolved.problem(Dataset::new(Values::F64(x.clone().into()), Shape::Flat(2), vec![0.0; 2], 1)).unwrap()
+        };
+        assert!(noise_weights(&problem("gaussian")).is_empty());
+        let problem = problem("heteroscedastic");
+        let held = noise_weights(&problem);
+        assert_eq!(held.len(), 4);
+        let mut w: Vec<f64> = problem.initial(Key::new(1)).iter().map(|v| f64::from(*v)).collect();
+        let outputs = |w: &[f64]| {
+            let network: &dyn Network<f64> = &**problem.network();
+            let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: Threads::One };
+            network.forward(w.into(), MatRef::new(&x, 2, 2), &pass, &mut network.workspace(2)).data.to_vec()
+        };
+        // Two rows of mean and noise.
+        let before = outputs(&w);
+        assert!(before[1] != before[3]);
+        held.iter().for_each(|i| w[*i] = 0.0);
+        let after = outputs(&w);
+        assert_eq!((after[0], after[2], after[1]), (before[0], before[2], after[3]));
+    }
+
+    /// So it stays for half of the steps, and no longer.
+    #[test]
+    fn they_are_0_for_half_of_the_steps() {
+        let x: Vec<f64> = (0..40).map(|i| f64::from(i) * 0.1 - 2.0).collect();
+        let y = x.iter().map(|x| x * x * (1.0 + 0.3 * (9.0 * x).sin())).collect();
+        let recipe = Recipe { likelihood: Choice::named("heteroscedastic"), ..Recipe::default() };
+        let resolved = recipe.resolve_for(Shape::Flat(1), Outcome::Real, 1).unwrap();
+        let problem = resolved.problem(Dataset::new(Values::F64(x.into()), Shape::Flat(1), y, 1)).unwrap();
+        let held = noise_weights(&problem);
+        let mut trainer = PointTrainer::new(&problem, true, 40, Key::new(1)).holding(held.clone(), 5);
+        for step in 0..10 {
+            trainer.step(crate::problem::Rows::All, super::super::train::StepPlan { step, rate: 0.01, beta: 1.0 });
+            let moved = held.iter().filter(|i| trainer.point()[**i] != 0.0).count();
+            assert_eq!(moved, if step < 5 { 0 } else { held.len() }, "after step {step}");
+        }
+    }
+}

@@ -184,13 +184,10 @@ impl LaplaceApproximation {
     }
 
     /// The Gaussian, in the precision of model files.
-    pub fn posterior(mut self) -> Result<BlockGaussian> {
+    pub fn posterior(&mut self) -> Result<BlockGaussian> {
         self.spectrum.complete()?;
         let mean = self.mean().iter().map(|v| *v as f32).collect();
-        let log_evidence = self.log_evidence();
-        let (precision, per_layer) = (self.precision, self.per_layer);
-        let delta = |part: &Part| precision[if per_layer { part.leaf } else { 0 }];
-        Ok(self.spectrum.posterior(mean, delta, self.noise_factor, log_evidence))
+        Ok(self.spectrum.posterior(mean, |p| self.delta(p), self.noise_factor, self.log_evidence()))
     }
 }
 

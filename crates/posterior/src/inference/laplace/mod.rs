@@ -245,10 +245,11 @@ fn check_mode(
     let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
     let (length, allowed) = (at.decrement(gradient)?, CONVERGED * at.determined().max(1.0));
     if length.is_nan() || length > allowed {
+        let step = length.sqrt();
+        let step = if step < 1e4 { format!("{step:.2}") } else { format!("{step:.2e}") };
         observer.warn(&format!(
-            "the fit has not converged: the gradient of the log joint has norm {norm:.3e}, and a Newton step would go {:.2} posterior \
-             standard deviations; a Gaussian there means little: train longer (more epochs, or polish)",
-            length.sqrt()
+            "the fit has not converged: the gradient of the log joint has norm {norm:.3e}, and a Newton step would go {step} posterior \
+             standard deviations; a Gaussian there means little: train longer (more epochs, or polish)"
         ));
     }
     Ok(())
@@ -260,7 +261,7 @@ fn by_validation(problem: &Problem, held: &Problem, at: &mut LaplaceApproximatio
     for step in -10..=10 {
         let factor = 10f64.powf(0.4 * f64::from(step));
         at.set_prior_factor(factor);
-        let q = at.clone().posterior()?;
+        let q = at.posterior()?;
         let scale = TargetScale::default();
         let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
         let predictor = LinearisedPredictor::new(network, likelihood, &q, COMPONENTS, Link::Average, scale)?;

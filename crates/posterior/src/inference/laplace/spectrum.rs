@@ -164,15 +164,15 @@ impl Spectrum {
 
     /// The Gaussian with this covariance around `mean`.
     pub fn posterior(
-        self,
+        &self,
         mean: Vec<f32>,
         precision: impl Fn(&Part) -> f64,
         noise_factor: f64,
         log_evidence: f64,
     ) -> BlockGaussian {
         let narrow = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<f32>>();
-        let block = |part: Part| {
-            let delta = precision(&part);
+        let block = |part: &Part| {
+            let delta = precision(part);
             let std = part.values.iter().map(|v| (v / noise_factor + delta).powf(-0.5) as f32).collect();
             GaussianBlock {
                 start: part.start,
@@ -180,12 +180,12 @@ impl Spectrum {
                 columns: part.columns,
                 turned: part.turned,
                 scale: narrow(&part.scale),
-                left: part.left.map_or(Vec::new(), |l| narrow(l.vectors())),
-                right: part.right.map_or(Vec::new(), |r| narrow(r.vectors())),
+                left: part.left.as_ref().map_or(Vec::new(), |l| narrow(l.vectors())),
+                right: part.right.as_ref().map_or(Vec::new(), |r| narrow(r.vectors())),
                 std,
             }
         };
-        BlockGaussian::new(mean, self.parts.into_iter().map(block).collect(), Some(log_evidence))
+        BlockGaussian::new(mean, self.parts.iter().map(block).collect(), Some(log_evidence))
     }
 }
 

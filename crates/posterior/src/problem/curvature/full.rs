@@ -12,8 +12,10 @@ use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;
 
-/// Numbers of the products of one chunk, about: more would be fresh memory, whose pages cost more than the arithmetic.
-const PRODUCTS: usize = 1 << 17;
+/// Numbers of the products of one chunk, about: enough that large sums are not read and written too often.
+const PRODUCTS: usize = 1 << 19;
+/// The same for a team: more would be fresh memory, whose pages cost more than the arithmetic.
+const TEAM_PRODUCTS: usize = 1 << 17;
 /// Teams that work side by side where all their sums together are at most so many numbers.
 const TEAMS: usize = 4;
 const TEAM_SUMS: usize = 1 << 20;
@@ -148,12 +150,13 @@ fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     };
     let all: Vec<Pair> = pairs(leaves.len()).map(pair).collect();
     let most = |f: &dyn Fn((usize, usize)) -> usize| all.iter().map(|p| f(p.products(leaves))).max().unwrap_or(1);
-    let chunk = rows_per_chunk(most(&|(u, v)| u + v), PRODUCTS, 1024, data.rows).max(32).min(data.rows.max(1));
-    let chunks = data.rows.div_ceil(chunk);
     let len: usize = all.iter().map(|p| p.len(leaves)).sum();
     // Small sums: teams by themselves. Large ones exist once, and their products use the pool.
-    let (teams, threads) =
-        if TEAMS * len <= TEAM_SUMS { (TEAMS.min(chunks).max(1), Threads::One) } else { (1, Threads::Pool) };
+    let (teams, threads, numbers) =
+        if TEAMS * len <= TEAM_SUMS { (TEAMS, Threads::One, TEAM_PRODUCTS) } else { (1, Threads::Pool, PRODUCTS) };
+    let chunk = rows_per_chunk(most(&|(u, v)| u + v), numbers, 1024, data.rows).max(32).min(data.rows.max(1));
+    let chunks = data.rows.div_ceil(chunk);
+    let teams = teams.min(chunks).max(1);
     let team = |t: usize| {
         let mut pass = ChunkPass::new(problem, subset, chunk);
         let mut sums: Vec<Vec<f64>> = all.iter().map(|p| vec![0.0; p.len(leaves)]).collect();
