@@ -49,7 +49,11 @@ fn posterior(model: &Model) -> String {
         let means = if q.is_point() { ", means alone" } else { "" };
         format!(", {} of them not 0{means}", grouped(kept.len()))
     });
-    format!("{}, {} parameters{kept}", q.kind(), grouped(q.dim()))
+    let members = match q.members().len() {
+        0 => String::new(),
+        n => format!(" of {n}"),
+    };
+    format!("{}{members}, {} parameters{kept}", q.kind(), grouped(q.dim()))
 }
 
 fn choice(choice: &Choice) -> String {

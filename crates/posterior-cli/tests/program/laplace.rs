@@ -46,6 +46,34 @@ fn fitted_predicted_and_scored() {
     }
 }
 
+/// A mixture through every command that takes a model; and at the members of an ensemble.
+#[test]
+fn members_are_a_mixture() {
+    let dir = folder();
+    let d = dir.path();
+    for (data, target) in [("houses.csv", "price"), ("birds.csv", "species")] {
+        let fit = ["fit", data, "--target", target, "--network", "6", "--set", "epochs=60", "--set", "members=3"];
+        let fitted = json(d, &[&fit[..], &["--method", "laplace", "--out", "m.st"]].concat());
+        assert!(fitted["log_evidence"].as_f64().unwrap().is_finite());
+        let inspected = json(d, &["inspect", "m.st"]);
+        assert_eq!((&inspected["posterior"], &inspected["log_evidence"]), (&"mixture".into(), &fitted["log_evidence"]));
+        assert!(succeed(d, &["inspect", "m.st"]).stdout.contains("mixture of 3"));
+        let rows = json(d, &["predict", "m.st", data]);
+        assert_eq!(rows, json(d, &["predict", "m.st", data, "--seed", "9"]));
+        assert!(json(d, &["evaluate", "m.st", data])["log_likelihood"].as_f64().unwrap().is_finite());
+        let verdict = run(d, &["diagnose", "m.st", data]);
+        assert!(verdict.code != Some(2) && verdict.stdout.contains("rust"), "{}{}", verdict.stdout, verdict.stderr);
+        succeed(d, &[&fit[..], &["--method", "ensemble", "--out", "e.st", "--quiet"]].concat());
+        let start = ["fit", data, "--start", "e.st", "--method", "laplace", "--out", "l.st", "--quiet"];
+        let refused = run(d, &start);
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.stderr.contains("use --set members=3 for a Gaussian at each of its members"));
+        let at_members = json(d, &[&start[..8], &["--set", "members=3"]].concat());
+        assert_eq!(at_members["steps"], 0);
+        assert!(json(d, &["evaluate", "l.st", data])["log_likelihood"].as_f64().unwrap().is_finite());
+    }
+}
+
 #[test]
 fn weights_of_another_framework_become_a_model() {
     let dir = folder();

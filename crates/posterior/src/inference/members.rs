@@ -25,9 +25,20 @@ pub(super) fn fit_members(
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Fit>, FitSummary)> {
+    fit_each(method, &vec![problem.clone(); count], key, observer)
+}
+
+/// Fits a member to each problem, as [`fit_members`] does to one.
+pub(super) fn fit_each(
+    method: &dyn Method,
+    problems: &[Problem],
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Fit>, FitSummary)> {
     let started = Instant::now();
     let key = key.purpose(Purpose::Member);
-    let fits = side_by_side(count, observer, |k, observer| method.fit(problem, key.derive(k as u64), observer))?;
+    let fit = |k: usize, observer: &mut dyn Observer| method.fit(&problems[k], key.derive(k as u64), observer);
+    let fits = side_by_side(problems.len(), observer, fit)?;
     let summaries: Vec<&FitSummary> = fits.iter().map(|f| &f.summary).collect();
     let summary = FitSummary { seconds: started.elapsed().as_secs_f64(), ..average(&summaries) };
     Ok((fits, summary))
@@ -164,11 +175,12 @@ impl Observer for Seat<'_, '_> {
         if shared.stop { Flow::Stop } else { Flow::Continue }
     }
 
-    /// What several members say is told once.
+    /// What several members say, numbers aside, is told once.
     fn warn(&mut self, message: &str) {
         let mut shared = self.audience.lock();
-        if !shared.warned.iter().any(|w| w == message) {
-            shared.warned.push(message.to_owned());
+        let words: String = message.chars().filter(|c| c.is_alphabetic()).collect();
+        if !shared.warned.contains(&words) {
+            shared.warned.push(words);
             shared.observer.warn(message);
         }
     }

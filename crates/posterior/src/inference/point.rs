@@ -30,6 +30,10 @@ pub struct PointTrainer<'p> {
     dropped_w: Vec<f32>,
     kept: Vec<f32>,
     masks: Key,
+    /// Parameters that stay 0 in the steps before a number.
+    held: Vec<usize>,
+    held_until: u64,
+    step: u64,
 }
 
 impl<'p> PointTrainer<'p> {
@@ -50,6 +54,9 @@ impl<'p> PointTrainer<'p> {
             dropped_w: Vec::new(),
             kept: Vec::new(),
             masks: key.purpose(Purpose::Mask),
+            held: Vec::new(),
+            held_until: 0,
+            step: 0,
             w,
         }
     }
@@ -75,6 +82,13 @@ impl<'p> PointTrainer<'p> {
     /// Starts at w instead of initial values.
     pub(super) fn starting_at(mut self, w: &[f32]) -> Self {
         self.w.copy_from_slice(w);
+        self
+    }
+
+    /// Keeps these parameters at 0 in the first `steps` steps.
+    pub(super) fn holding(mut self, parameters: Vec<usize>, steps: u64) -> Self {
+        parameters.iter().for_each(|i| self.w[*i] = 0.0);
+        (self.held, self.held_until) = (parameters, steps);
         self
     }
 
@@ -104,7 +118,12 @@ impl<'p> PointTrainer<'p> {
         if !self.push.is_empty() {
             axpy(1.0, &self.push, &mut self.gradient);
         }
+        let held = if plan.step < self.held_until { &self.held[..] } else { &[] };
+        held.iter().for_each(|i| self.gradient[*i] = 0.0);
         self.adam.ascend(&mut self.w, &self.gradient, &self.pulls, plan.rate);
+        // A prior that is not centred at 0 pulls all the same.
+        held.iter().for_each(|i| self.w[*i] = 0.0);
+        self.step = plan.step;
         value
     }
 
@@ -147,5 +166,8 @@ impl Stepper for PointTrainer<'_> {
     }
     fn is_finite(&self) -> bool {
         self.w.iter().all(|v| v.is_finite())
+    }
+    fn is_free(&self) -> bool {
+        self.step >= self.held_until
     }
 }

@@ -95,6 +95,10 @@ pub(super) trait Stepper {
     fn restore(&mut self);
     /// Whether every parameter is a finite number.
     fn is_finite(&self) -> bool;
+    /// Whether all parameters may move: before that, patience does not run out.
+    fn is_free(&self) -> bool {
+        true
+    }
 }
 
 /// β at a step: rises linearly from 0 over the first `warmup` part of the steps.
@@ -139,10 +143,7 @@ pub(super) fn train(
     let rows = problem.data().rows;
     let mut batches = Batches::new(rows, settings.count("batch_size"), key.purpose(Purpose::Batches));
     let per_epoch = batches.per_epoch();
-    let epochs = match settings.count("epochs") {
-        0 => STEPS.div_ceil(per_epoch).max(10),
-        n => n,
-    };
+    let epochs = epochs(problem, settings);
     let patience = settings.count("patience");
     let steps = (epochs * per_epoch) as u64;
     let schedule = Schedule::new(settings, steps);
@@ -184,7 +185,7 @@ pub(super) fn train(
         }
         summary.trace.push(EpochRecord { epoch: epoch + 1, objective: -nll - beta * penalty, nll, penalty, beta });
         // While β still rises, the objective is not the same from epoch to epoch.
-        if patience > 0 && beta == tempering.beta {
+        if patience > 0 && beta == tempering.beta && stepper.is_free() {
             let full = summary.trace.iter().rev().take(SMOOTHED).take_while(|e| e.beta == tempering.beta);
             let (count, total) = full.fold((0, 0.0), |(n, sum), e| (n + 1, sum + e.objective));
             let smooth = total / f64::from(count);

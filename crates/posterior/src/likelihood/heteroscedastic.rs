@@ -103,6 +103,9 @@ impl Likelihood for Heteroscedastic {
     fn outputs(&self) -> usize {
         2 * self.targets
     }
+    fn noise_outputs(&self) -> std::ops::Range<usize> {
+        self.targets..2 * self.targets
+    }
     fn is_normal(&self) -> bool {
         true
     }

@@ -76,6 +76,10 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn targets(&self) -> usize;
     /// Numbers per row in f.
     fn outputs(&self) -> usize;
+    /// Which of the outputs give the noise, where the network does.
+    fn noise_outputs(&self) -> std::ops::Range<usize> {
+        0..0
+    }
     /// Classes, for [`Outcome::Class`]; else 0.
     fn classes(&self) -> usize {
         0

@@ -14,7 +14,7 @@ mod kronecker;
 mod woodbury;
 
 pub use cholesky::Cholesky;
-pub use eigen::Eigen;
+pub use eigen::{Eigen, Tridiagonal};
 pub(crate) use inverse::invert_in_place;
 pub use kronecker::{Kronecker, KroneckerEigen};
 pub use woodbury::LowRank;
@@ -40,13 +40,15 @@ fn check_finite(a: &[f64], n: usize) -> Result<()> {
     assert_eq!(a.len(), n * n, "a square matrix of order {n}");
     for i in 0..n {
         if let Some(j) = a[i * n..i * n + i + 1].iter().position(|v| !v.is_finite()) {
-            return Err(Error::numerical(
-                format!("the matrix holds {} at row {}, column {}", a[i * n + j], i + 1, j + 1),
-                "look for overflow in what it was computed from",
-            ));
+            return Err(not_finite(a[i * n + j], i, j));
         }
     }
     Ok(())
+}
+
+fn not_finite(value: f64, row: usize, column: usize) -> Error {
+    let what = format!("the matrix holds {value} at row {}, column {}", row + 1, column + 1);
+    Error::numerical(what, "look for overflow in what it was computed from")
 }
 
 #[cfg(test)]

@@ -81,7 +81,11 @@ fn modules(found: &BTreeMap<String, Foreign>, given: &[String]) -> Vec<String> {
     if !given.is_empty() {
         return given.to_vec();
     }
-    let mut names: Vec<String> = found.keys().map(|n| n.rsplit_once('.').map_or("", |(m, _)| m).to_owned()).collect();
+    let module = |name: &String| {
+        let (module, part) = name.rsplit_once('.').unwrap_or(("", name));
+        ["weight", "bias"].contains(&part).then(|| module.to_owned())
+    };
+    let mut names: Vec<String> = found.keys().filter_map(module).collect();
     names.sort_by_key(|n| natural(n));
     names.dedup();
     names

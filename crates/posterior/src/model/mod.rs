@@ -9,13 +9,13 @@ pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 
 use crate::apply::calibrate::Calibration;
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
 use crate::predict::{
-    LinearisedPredictor, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale,
+    LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale,
 };
 use crate::rng::Key;
 use crate::settings::Value;
@@ -120,20 +120,19 @@ impl Model {
         MomentsPredictor::new(&*self.network, self.likelihood.clone(), &*self.posterior, components, scale)
     }
 
-    /// A predictor by the linearised network, with S components; an error where the posterior is not a Gaussian over blocks, as that of
-    /// `laplace` is.
-    pub fn linearised_predictor(&self, components: usize, link: Link) -> Result<LinearisedPredictor> {
-        let Some(q) = self.posterior.as_blocks() else {
-            let what = format!("a posterior of kind '{}' cannot be linearised", self.posterior.kind());
-            return Err(Error::setting(what, "predict from draws of the weights, or fit with laplace"));
-        };
+    /// A predictor by the linearised network, with S components; an error where the posterior is neither a Gaussian over blocks, as that of
+    /// `laplace` is, nor a mixture of them.
+    pub fn linearised_predictor(&self, components: usize, link: Link) -> Result<LinearisedMixture> {
+        let (network, likelihood) = (self.network.clone(), self.likelihood.clone());
         let scale = Model::target_scale(&self.encoder);
-        LinearisedPredictor::new(self.network.clone(), self.likelihood.clone(), q, components, link, scale)
+        LinearisedMixture::new(network, likelihood, &*self.posterior, components, link, scale)
     }
 
     /// How the recipe wants to predict: linearised where the method's setting `predictive` says so, else by draws.
     pub fn link(&self) -> Option<Link> {
-        self.posterior.as_blocks()?;
+        if self.posterior.gaussians().is_empty() {
+            return None;
+        }
         match self.recipe.method.settings.get("predictive") {
             Some(Value::Text(word)) if word == "linearised" => Some(Link::Average),
             Some(Value::Text(word)) if word == "probit" => Some(Link::Probit),

@@ -29,11 +29,6 @@ impl MixturePosterior {
         MixturePosterior { members, log_evidence }
     }
 
-    /// q_k
-    pub fn members(&self) -> &[Box<dyn Posterior>] {
-        &self.members
-    }
-
     pub(super) fn restore(
         dim: usize,
         log_evidence: Option<f64>,
@@ -91,6 +86,9 @@ impl Posterior for MixturePosterior {
     }
     fn log_evidence(&self) -> Option<f64> {
         self.log_evidence
+    }
+    fn members(&self) -> &[Box<dyn Posterior>] {
+        &self.members
     }
     fn as_prior(&self) -> Option<(&[f32], &[f32])> {
         match &self.members[..] {

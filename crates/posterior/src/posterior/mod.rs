@@ -113,9 +113,22 @@ pub trait Posterior: Send + Sync + Debug {
         None
     }
 
-    /// The posterior itself where it is a Gaussian over blocks: what is linearised.
+    /// The posterior itself where it is a Gaussian over blocks.
     fn as_blocks(&self) -> Option<&BlockGaussian> {
         None
+    }
+
+    /// The members of a mixture, all of the same weight; empty where it is none.
+    fn members(&self) -> &[Box<dyn Posterior>] {
+        &[]
+    }
+
+    /// The Gaussians over blocks that it is or is a mixture of; empty where it is something else, even in part.
+    fn gaussians(&self) -> Vec<&BlockGaussian> {
+        match self.as_blocks() {
+            Some(one) => vec![one],
+            None => self.members().iter().map(|m| m.as_blocks()).collect::<Option<_>>().unwrap_or_default(),
+        }
     }
 
     /// The positions of the parameters that are not 0 in every draw, increasing, where the others were pruned.

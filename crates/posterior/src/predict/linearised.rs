@@ -7,7 +7,7 @@
 //!
 //! Reference: Immer, Korzepa & Bauer (2021), AISTATS. Cost: 1 + outputs passes, then as in `linearised_forms.rs`.
 
-use super::linearised_forms::Form;
+use super::linearised_forms::{Form, Scratch};
 use super::moments::normal_scores;
 use super::predictive::{Predictive, TargetScale};
 use super::predictor::Predictor;
@@ -19,7 +19,7 @@ use crate::nn::{AnyNetwork, JacobianFactors, Leaf};
 use crate::posterior::BlockGaussian;
 use rayon::prelude::*;
 use std::f64::consts::PI;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a Gaussian over outputs becomes a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,16 @@ pub struct LinearisedPredictor {
     components: usize,
     link: Link,
     scale: TargetScale,
+    /// Buffers of passes that are over, to be used again.
+    rested: Mutex<Vec<Buffers>>,
+}
+
+/// What a chunk of rows needs.
+#[derive(Debug)]
+struct Buffers {
+    rows: usize,
+    factors: JacobianFactors,
+    scratch: Scratch,
 }
 
 /// Numbers of the factors of one pass, about; and rows, at most.
@@ -69,7 +79,8 @@ impl LinearisedPredictor {
         let w = posterior.mean()[..size].iter().map(|v| f64::from(*v)).collect();
         let noise = posterior.mean()[size..].to_vec();
         let components = components.max(1);
-        Ok(LinearisedPredictor { network, likelihood, w, noise, leaves, form, components, link, scale })
+        let rested = Mutex::default();
+        Ok(LinearisedPredictor { network, likelihood, w, noise, leaves, form, components, link, scale, rested })
     }
 
     /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units.
@@ -81,15 +92,29 @@ impl LinearisedPredictor {
         let chunk = (NUMBERS / numbers.max(1)).clamp(1, ROWS).min(rows.max(1));
         let (mut mean, mut covariance) = (vec![0.0; rows * k], vec![0.0; rows * k * k]);
         let parts = mean.par_chunks_mut(chunk * k).zip(covariance.par_chunks_mut(chunk * k * k)).enumerate();
-        let buffers = || (JacobianFactors::new(self.network.clone(), &self.leaves, chunk), Vec::new());
-        parts.for_each_init(buffers, |(factors, scratch), (part, (mean, covariance))| {
+        parts.for_each(|(part, (mean, covariance))| {
+            let mut buffers = self.buffers(chunk);
             let (from, n) = (part * chunk, mean.len() / k);
             let x = MatRef::new(&x[from * width..(from + n) * width], n, width);
-            factors.run(&self.w, x, Threads::One);
-            mean.copy_from_slice(factors.outputs());
-            self.form.covariance(factors, &self.leaves, n, k, scratch, covariance);
+            buffers.factors.run(&self.w, x, Threads::One);
+            mean.copy_from_slice(buffers.factors.outputs());
+            self.form.covariance(&buffers.factors, &self.leaves, n, k, &mut buffers.scratch, covariance);
+            self.rested().push(buffers);
         });
         (mean, covariance)
+    }
+
+    fn rested(&self) -> MutexGuard<'_, Vec<Buffers>> {
+        self.rested.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Buffers for so many rows; fresh memory only where none are free, since its pages cost as much as the arithmetic.
+    fn buffers(&self, rows: usize) -> Buffers {
+        let free = self.rested().pop().filter(|b| b.rows >= rows);
+        free.unwrap_or_else(|| {
+            let factors = JacobianFactors::new(self.network.clone(), &self.leaves, rows);
+            Buffers { rows, factors, scratch: Scratch::default() }
+        })
     }
 
     /// Outputs shrunk by their variance, f_k/√(1 + π v_k/8): what a link for classes takes instead of an average.

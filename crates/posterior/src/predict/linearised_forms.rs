@@ -4,13 +4,16 @@
 //!   Σⱼ (Σᵢ aᵢ² vᵢⱼ) b_kj b_lj. Cost per row: in² + K·out² + in·out + K²·out per layer.
 //! - Σ whole, dense layers: Σ between layers l and m contracted with x̃ₗx̃ₘᵀ gives an out × out matrix, then g on both sides. Cost per row about P²/2, whatever K:
 //!   one product with all rows of a chunk, of a layer with itself over triangles only.
+//! - Σ whole of one layer with one unit: |Fᵀx̃|² with Σ = F Fᵀ, in f32 as F is kept. A sum of squares whose errors are in proportion to each direction's
+//!   standard deviation: about what rounding F has cost already. Cost per row: in².
 //! - Σ whole, positions sharing weights: J written out, |FᵀJᵀ|² with Σ = F Fᵀ. Cost per row: K·P².
 
-use crate::math::{Mat, Threads, gemm};
+use crate::math::{Mat, Real, Threads, gemm};
 use crate::nn::{JacobianFactors, Leaf};
 use crate::posterior::{BlockGaussian, GaussianBlock};
 use crate::problem::curvature::{outer, pair_sizes, pairs, write_jacobians};
 use crate::simd_fn;
+use rayon::prelude::*;
 
 /// Inputs `first..first + rows` of a leaf.
 #[derive(Debug)]
@@ -32,8 +35,17 @@ pub(super) enum Form {
     Layers(Vec<Part>),
     /// Between every two dense layers, products of inputs × numbers of the outputs' matrix.
     Pairs(Vec<Vec<f64>>),
+    /// F of Σ = F Fᵀ of one dense layer with one unit, n².
+    Unit(Vec<f32>),
     /// F of Σ = F Fᵀ over all leaves, n².
     Whole(Vec<f64>),
+}
+
+/// Room for what a chunk of rows needs besides its factors; grows as needed and is used again.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    wide: [Vec<f64>; 4],
+    narrow: [Vec<f32>; 2],
 }
 
 fn wide(v: &[f32]) -> Vec<f64> {
@@ -62,11 +74,12 @@ impl Form {
             if leaves.iter().any(|l| l.area > 1) {
                 return Some(Form::Whole(factor));
             }
-            let mut covariance = vec![0.0; n * n];
-            let (left, right) = (Mat::rows_of(&factor[..], n), Mat::transposed(&factor[..], n));
-            gemm((n, n, n), &mut covariance, false, left, right, Threads::Pool);
-            drop(factor);
-            let of = |pair| packed(&covariance, leaves, pair, start, n);
+            if let [leaf] = leaves
+                && leaf.units == 1
+            {
+                return Some(Form::Unit(factor.iter().map(|f| *f as f32).collect()));
+            }
+            let of = |pair| packed(&factor, leaves, pair, start, n);
             return Some(Form::Pairs(pairs(leaves.len()).map(of).collect()));
         }
         let part = |block: &GaussianBlock| {
@@ -85,6 +98,7 @@ impl Form {
         match self {
             Form::Layers(_) => JacobianFactors::numbers(leaves, outputs),
             Form::Pairs(_) => pairs(leaves.len()).map(|p| pair_sizes(leaves, p)).map(|(u, v)| u + v).max().unwrap_or(0),
+            Form::Unit(factor) => factor.len().isqrt(),
             Form::Whole(factor) => 2 * outputs * factor.len().isqrt(),
         }
     }
@@ -96,11 +110,11 @@ impl Form {
         leaves: &[Leaf],
         rows: usize,
         outputs: usize,
-        scratch: &mut Vec<Vec<f64>>,
+        scratch: &mut Scratch,
         out: &mut [f64],
     ) {
         out.fill(0.0);
-        scratch.resize_with(4, Vec::new);
+        let Scratch { wide: scratch, narrow } = scratch;
         match self {
             Form::Layers(parts) => {
                 for part in parts {
@@ -112,9 +126,10 @@ impl Form {
                     by_pair(matrix, factors, leaves, pair, rows, outputs, scratch, out);
                 }
             }
+            Form::Unit(factor) => by_unit(factor, factors, rows, outputs, narrow, out),
             Form::Whole(factor) => {
                 let n = factor.len().isqrt();
-                let [jacobians, turned, ..] = &mut scratch[..] else { return };
+                let [jacobians, turned, ..] = scratch;
                 grow(jacobians, rows * outputs * n);
                 grow(turned, rows * outputs * n);
                 let jacobians = &mut jacobians[..rows * outputs * n];
@@ -129,10 +144,56 @@ impl Form {
     }
 }
 
-fn grow(v: &mut Vec<f64>, len: usize) {
+fn grow<R: Real>(v: &mut Vec<R>, len: usize) {
     if v.len() < len {
-        v.resize(len, 0.0);
+        v.resize(len, R::ZERO);
     }
+}
+
+simd_fn! {
+    /// out_kl ← g_k g_l |t|² for every row of t, g and out.
+    fn spread(t: &[f32], g: &[f64], outputs: usize, out: &mut [f64]) {
+        let rows = g.len() / outputs;
+        let n = t.len() / rows;
+        for row in 0..rows {
+            let t = &t[row * n..(row + 1) * n];
+            let mut lanes = [0.0f32; 8];
+            let full = n / 8 * 8;
+            for at in (0..full).step_by(8) {
+                for i in 0..8 {
+                    lanes[i] = crate::math::Real::mul_add::<F>(t[at + i], t[at + i], lanes[i]);
+                }
+            }
+            let mut sum: f64 = lanes.iter().map(|l| f64::from(*l)).sum();
+            for v in &t[full..] {
+                sum += f64::from(v * v);
+            }
+            let g = &g[row * outputs..(row + 1) * outputs];
+            for k in 0..outputs {
+                for l in 0..outputs {
+                    out[(row * outputs + k) * outputs + l] = sum * g[k] * g[l];
+                }
+            }
+        }
+    }
+}
+
+/// |Fᵀx̃|² of one unit.
+fn by_unit(
+    factor: &[f32],
+    factors: &JacobianFactors,
+    rows: usize,
+    outputs: usize,
+    [x, turned]: &mut [Vec<f32>; 2],
+    out: &mut [f64],
+) {
+    let n = factor.len().isqrt();
+    x.clear();
+    x.extend(factors.inputs(0).iter().map(|v| *v as f32));
+    grow(turned, rows * n);
+    let turned = &mut turned[..rows * n];
+    gemm((rows, n, n), turned, false, Mat::rows_of(&*x, n), Mat::rows_of(factor, n), Threads::One);
+    spread(turned, factors.deltas(0), outputs, out);
 }
 
 /// A block of one leaf.
@@ -167,28 +228,52 @@ fn diagonal(q: &BlockGaussian, leaves: &[Leaf], start: usize, n: usize) -> Optio
     Some(leaves.iter().enumerate().map(of).collect())
 }
 
-/// Σ between two layers, in the order of products of inputs and of numbers of the outputs' matrix.
-fn packed(covariance: &[f64], leaves: &[Leaf], (l, m): (usize, usize), start: usize, n: usize) -> Vec<f64> {
+/// Rows of Σ that are written out at a time, about.
+const PANEL: usize = 128;
+
+/// Σ = F Fᵀ between two layers, in the order of products of inputs and of numbers of the outputs' matrix. Only a few rows of Σ exist at a time.
+fn packed(factor: &[f64], leaves: &[Leaf], (l, m): (usize, usize), start: usize, n: usize) -> Vec<f64> {
     let (a, b, same) = (&leaves[l], &leaves[m], l == m);
     let (u, v) = pair_sizes(leaves, (l, m));
-    let at = |r: usize, c: usize| covariance[(r - start) * n + c - start];
-    if same && v == 1 {
-        // One unit: the matrix itself.
-        let inputs = a.inputs + 1;
-        return (0..inputs * inputs).map(|k| at(a.index(k / inputs, 0), a.index(k % inputs, 0))).collect();
+    // One unit: the matrix itself. Else of a layer with itself one triangle, since a product of two inputs stands for both orders.
+    let alone = same && v == 1;
+    let triangle = same && !alone;
+    let first = |i: usize| if triangle { i } else { 0 };
+    let mut out = vec![0.0; if alone { (a.inputs + 1).pow(2) } else { u * v }];
+    let (mut tasks, mut rest) = (Vec::new(), &mut out[..]);
+    let inputs = (PANEL / a.units).max(1);
+    for from in (0..=a.inputs).step_by(inputs) {
+        let these = from..(from + inputs).min(a.inputs + 1);
+        let count: usize = these.clone().map(|i| (b.inputs + 1 - first(i)) * v).sum();
+        let (now, later) = std::mem::take(&mut rest).split_at_mut(count);
+        rest = later;
+        tasks.push((these, now));
     }
-    let mut out = Vec::with_capacity(u * v);
-    for i in 0..=a.inputs {
-        for j in if same { i } else { 0 }..=b.inputs {
-            for o in 0..a.units {
-                for q in if same { o } else { 0 }..b.units {
-                    let value = at(a.index(i, o), b.index(j, q));
-                    // A product of two inputs of one layer stands for both orders.
-                    out.push(if same && i != j { value + at(a.index(j, o), b.index(i, q)) } else { value });
+    let columns = &factor[(b.start - start) * n..(b.start - start + b.len()) * n];
+    tasks.into_par_iter().for_each(|(these, out)| {
+        let count = these.len() * a.units;
+        let mut rows = Vec::with_capacity(count * n);
+        for i in these.clone() {
+            (0..a.units).for_each(|o| rows.extend_from_slice(&factor[(a.index(i, o) - start) * n..][..n]));
+        }
+        let mut panel = vec![0.0; count * b.len()];
+        gemm((count, b.len(), n), &mut panel, false, Mat::rows_of(&rows, n), Mat::transposed(columns, n), Threads::One);
+        let at = |i: usize, o: usize, j: usize, q: usize| {
+            panel[((i - these.start) * a.units + o) * b.len() + b.index(j, q) - b.start]
+        };
+        let mut to = out.iter_mut();
+        for i in these.clone() {
+            for j in first(i)..=b.inputs {
+                for o in 0..a.units {
+                    for q in if triangle { o } else { 0 }..b.units {
+                        let twice = triangle && i != j;
+                        let value = at(i, o, j, q) + if twice { at(i, q, j, o) } else { 0.0 };
+                        to.next().into_iter().for_each(|to| *to = value);
+                    }
                 }
             }
         }
-    }
+    });
     out
 }
 
@@ -198,11 +283,11 @@ fn by_layer(
     leaf: &Leaf,
     rows: usize,
     outputs: usize,
-    scratch: &mut [Vec<f64>],
+    scratch: &mut [Vec<f64>; 4],
     out: &mut [f64],
 ) {
     let (na, nb, m, area) = (leaf.inputs + 1, leaf.units, part.rows, leaf.area);
-    let [a, b, weights, taken] = scratch else { return };
+    let [a, b, weights, taken] = scratch;
     let x = factors.inputs(part.leaf);
     let own: &[f64] = if m == na {
         x
@@ -312,18 +397,21 @@ fn by_pair(
     (l, m): (usize, usize),
     rows: usize,
     outputs: usize,
-    scratch: &mut [Vec<f64>],
+    scratch: &mut [Vec<f64>; 4],
     out: &mut [f64],
 ) {
     let (a, b, same) = (&leaves[l], &leaves[m], l == m);
     let (u, v) = pair_sizes(leaves, (l, m));
-    let [products, contracted, square, turned] = scratch else { return };
+    let [products, contracted, square, turned] = scratch;
+    let alone = same && v == 1;
+    // One unit needs no products, only room for x̃ᵀΣ.
+    let u = if alone { a.inputs + 1 } else { u };
     grow(products, rows * u);
     grow(contracted, rows * v);
     grow(square, a.units * b.units);
     grow(turned, outputs * b.units);
     let (products, contracted) = (&mut products[..rows * u], &mut contracted[..rows * v]);
-    if same && v == 1 {
+    if alone {
         // x̃ᵀΣx̃ of one unit, without products.
         let (n, x) = (a.inputs + 1, factors.inputs(l));
         let turned = &mut products[..rows * n];

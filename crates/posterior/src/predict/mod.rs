@@ -4,6 +4,7 @@ mod crps;
 mod distance;
 mod linearised;
 mod linearised_forms;
+mod linearised_mixture;
 mod moments;
 mod predictive;
 mod predictor;
@@ -12,6 +13,7 @@ mod uncertainty;
 
 pub use distance::Distance;
 pub use linearised::{LinearisedPredictor, Link};
+pub use linearised_mixture::LinearisedMixture;
 pub use moments::MomentsPredictor;
 pub use predictive::{Predictive, TargetScale};
 pub use predictor::{NetworkPredictor, Predictor};

@@ -53,6 +53,23 @@ impl Predictive {
         Predictive { likelihood, f, noise: noise.into_iter().map(f64::from).collect(), draws, rows, scale }
     }
 
+    /// The mixture of several predictives of the same rows, of equal weight because they have as many draws.
+    ///
+    /// # Panics
+    /// If there is none, or their numbers of rows or of draws differ.
+    pub fn joined(parts: Vec<Predictive>) -> Predictive {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().expect("a mixture has a part");
+        let (rows, draws) = (all.rows, all.draws);
+        for part in parts {
+            assert_eq!((part.rows, part.draws), (rows, draws), "parts have the same rows and as many draws");
+            all.f.extend(part.f);
+            all.noise.extend(part.noise);
+            all.draws += draws;
+        }
+        all
+    }
+
     /// With all outputs divided by a temperature: above 1 the classes of every draw become more alike. For class outcomes.
     pub fn tempered(mut self, temperature: f64) -> Predictive {
         let factor = (1.0 / temperature) as f32;

@@ -155,6 +155,10 @@ fn all_that_does_not_fit_is_listed() {
     ] {
         assert!(text.contains(part), "{text}");
     }
+    // What is neither a weight nor a bias does not shift the others.
+    let mut more = state_dict();
+    more.push(("extra", vec![1], vec![1.0]));
+    assert!(message(&more).starts_with("net.safetensors: 'extra' has no place in the network; "), "{}", message(&more));
     let mut short = state_dict();
     short.retain(|(name, ..)| name.starts_with('0'));
     assert!(message(&short).contains("the network's layer 1 has no tensors"));

@@ -109,11 +109,11 @@ fn evidence_variances_and_probabilities_agree() {
                 learn_prior: false,
                 learn_noise: false,
             };
-            let laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options).unwrap();
+            let mut laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options).unwrap();
             let (evidence, reference) = (laplace.log_evidence(), expected["log_evidence"].as_f64().unwrap());
             // Both in f64 from the same numbers; the fixture has nine digits.
             assert!((evidence - reference).abs() < 1e-7 * reference.abs(), "{kind} {name}: {evidence} for {reference}");
-            let q = laplace.posterior();
+            let q = laplace.posterior().unwrap();
             let (likelihood, scale) = (problem.likelihood().clone(), TargetScale::default());
             let predictor = LinearisedPredictor::new(network.clone(), likelihood, &q, 10, Link::Probit, scale).unwrap();
             let (mean, variance) = predictor.moments(&at);

@@ -83,6 +83,24 @@ fn every_methods_model_comes_back_bit_for_bit() {
     }
 }
 
+/// Members of every structure, one after another in the file.
+#[test]
+fn a_mixture_of_gaussians_comes_back_bit_for_bit() {
+    for structure in ["full", "kron", "diag"] {
+        for (target, predictive) in [("y", "linearised"), ("kind", "probit"), ("kind", "sampling")] {
+            let given = [("structure", structure), ("predictive", predictive)];
+            let method = Choice::named("laplace").with("members", Value::Int(3)).with("epochs", Value::Int(2));
+            let method = given.into_iter().fold(method, |m, (k, v)| m.with(k, Value::Text(v.into())));
+            let recipe =
+                Recipe { network: NetworkSpec::parse("6", Activation::Tanh).unwrap(), method, ..Recipe::default() };
+            let options = EncodeOptions { target: target.into(), ..EncodeOptions::default() };
+            let model = Model::fit(&recipe, &table(40), &options, 1, &mut Silent).unwrap();
+            assert_eq!((model.posterior.kind(), model.link().is_some()), ("mixture", predictive != "sampling"));
+            comes_back(&model, structure);
+        }
+    }
+}
+
 #[test]
 fn every_sparse_model_comes_back_bit_for_bit() {
     let model = fit("mean-field", "y");

@@ -58,14 +58,14 @@ impl LaplaceApproximation {
     pub fn new(problem: &Problem, w: Vec<f64>, subset: &Subset, options: LaplaceOptions) -> Result<Self> {
         normal_prior(problem, subset)?;
         let ggn = problem.ggn(&w, subset, options.structure);
-        LaplaceApproximation::from_ggn(problem, w, ggn, subset, options)
+        LaplaceApproximation::from_ggn(problem, w, &ggn, subset, options)
     }
 
-    /// From the curvature at w.
+    /// From the curvature at w. Of a whole matrix it finds the eigenvalues, which is enough for the evidence; eigenvectors when they are needed.
     pub fn from_ggn(
         problem: &Problem,
         w: Vec<f64>,
-        ggn: Ggn,
+        ggn: &Ggn,
         subset: &Subset,
         options: LaplaceOptions,
     ) -> Result<Self> {
@@ -75,22 +75,21 @@ impl LaplaceApproximation {
         let mut std: Vec<f64> = prior.iter().map(|(_, s)| *s).collect();
         let squares: Vec<f64> = prior.iter().zip(&w[start..]).map(|((m, s), w)| ((w - m) / s).powi(2)).collect();
         let mut scatters: Vec<f64> = layers.iter().map(|l| squares[l.clone()].iter().sum()).collect();
-        let noise = noise(problem, &w[size..], &ggn);
+        let noise = noise(problem, &w[size..], ggn);
         let mut folded = vec![1.0; layers.len()];
         let mut noise_factor = 1.0;
         let dense = matches!(ggn.curvature, Curvature::Full(_));
         if let (Curvature::Full(matrix), true) = (&ggn.curvature, options.per_layer && options.learn_prior) {
-            let n = subset.len();
-            let whitened: Vec<f64> = (0..n * n).map(|k| matrix[k] * std[k / n] * std[k % n]).collect();
+            let lower = matrix.scaled_lower(&std);
             let noise = noise.as_ref().filter(|_| options.learn_noise);
-            (folded, noise_factor) = by_layer(&whitened, &layers, &scatters, noise)?;
+            (folded, noise_factor) = by_layer(&lower, &layers, &scatters, noise)?;
             for ((layer, factor), scatter) in layers.iter().zip(&folded).zip(&mut scatters) {
                 std[layer.clone()].iter_mut().for_each(|s| *s /= factor.sqrt());
                 *scatter *= factor;
             }
         }
         let mut notes = Vec::new();
-        let spectrum = Spectrum::new(ggn.curvature, subset, &std, options.separate_bias, &mut notes)?;
+        let spectrum = Spectrum::new(&ggn.curvature, subset, &std, options.separate_bias, &mut notes)?;
         let per_layer = options.per_layer && !dense;
         let count = if per_layer { layers.len() } else { 1 };
         let groups = (0..count).map(|g| {
@@ -161,13 +160,15 @@ impl LaplaceApproximation {
     }
 
     /// gᵀΣg of a gradient over the subset: the squared length of a Newton step in posterior standard deviations.
-    pub fn decrement(&self, gradient: &[f64]) -> f64 {
-        self.spectrum.decrement(gradient, |p| self.delta(p), self.noise_factor)
+    pub fn decrement(&mut self, gradient: &[f64]) -> Result<f64> {
+        self.spectrum.complete()?;
+        Ok(self.spectrum.decrement(gradient, |p| self.delta(p), self.noise_factor))
     }
 
     /// Σ over the subset, written out; for small ones.
-    pub fn covariance(&self) -> Vec<f64> {
-        self.spectrum.covariance(|p| self.delta(p), self.noise_factor)
+    pub fn covariance(&mut self) -> Result<Vec<f64>> {
+        self.spectrum.complete()?;
+        Ok(self.spectrum.covariance(|p| self.delta(p), self.noise_factor))
     }
 
     /// The point, with the noise as the evidence has it.
@@ -183,12 +184,10 @@ impl LaplaceApproximation {
     }
 
     /// The Gaussian, in the precision of model files.
-    pub fn posterior(self) -> BlockGaussian {
+    pub fn posterior(&mut self) -> Result<BlockGaussian> {
+        self.spectrum.complete()?;
         let mean = self.mean().iter().map(|v| *v as f32).collect();
-        let log_evidence = self.log_evidence();
-        let (precision, per_layer) = (self.precision, self.per_layer);
-        let delta = |part: &Part| precision[if per_layer { part.leaf } else { 0 }];
-        self.spectrum.posterior(mean, delta, self.noise_factor, log_evidence)
+        Ok(self.spectrum.posterior(mean, |p| self.delta(p), self.noise_factor, self.log_evidence()))
     }
 }
 

@@ -143,7 +143,7 @@ impl Evidence {
 }
 
 /// One δ per layer and c where all layers are correlated: no eigenvectors serve all δ, so each round factors S^½GS^½/c + diag δ.
-/// `matrix` is S^½GS^½; γ of a layer is Σ (1 − δ Σᵢᵢ) over its parameters.
+/// `matrix` is S^½GS^½, column after column, its lower triangle; γ of a layer is Σ (1 − δ Σᵢᵢ) over its parameters.
 pub(super) fn by_layer(
     matrix: &[f64],
     layers: &[Range<usize>],
@@ -153,7 +153,8 @@ pub(super) fn by_layer(
     let n = layers.last().map_or(0, |l| l.end);
     let (mut delta, mut c) = (vec![1.0_f64; layers.len()], 1.0_f64);
     for _ in 0..DENSE_ROUNDS {
-        let mut a: Vec<f64> = matrix.iter().map(|v| v / c).collect();
+        // Cholesky reads the lower triangle row after row.
+        let mut a: Vec<f64> = (0..n * n).map(|k| matrix[(k % n) * n + k / n] / c).collect();
         for (layer, delta) in layers.iter().zip(&delta) {
             layer.clone().for_each(|i| a[i * n + i] += delta);
         }

@@ -3,7 +3,7 @@
 //! q(w) = N(w*, (G + δS⁻¹)⁻¹), w* = argmax log p(w, D), G the generalised Gauss–Newton matrix (`problem/curvature`) whole, as Kronecker
 //! factors or its diagonal, of all weights or of the last layer's; S the prior's covariance. δ (one, or one per layer) and normal noise are chosen
 //! after the fit by the evidence (`evidence.rs`) or by the log-likelihood of rows held back; or in turns with the training (`online`). The
-//! linearised predictive is `predict/linearised.rs`.
+//! linearised predictive is `predict/linearised.rs`. Several side by side are a mixture (`mixture.rs`).
 //!
 //! (a) MAP by Adam, or the weights a model was started from. (b) L-BFGS on all rows towards the mode, where that is cheap. (c) One pass for G. (d) One
 //! decomposition, after which every δ costs P.
@@ -13,11 +13,13 @@
 
 mod approximation;
 mod evidence;
+mod mixture;
 mod mode;
 mod spectrum;
 
 pub use approximation::{LaplaceApproximation, LaplaceOptions};
 
+use super::members::MEMBERS as SIDE_BY_SIDE;
 use super::observer::Observer;
 use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
 use super::{Fit, Method, MethodEntry};
@@ -35,6 +37,11 @@ use crate::settings::{Allowed, Default, Setting, Settings};
 use approximation::normal_prior;
 use std::time::Instant;
 
+const MEMBERS: Setting = Setting {
+    help: "Gaussians, each at a mode of its own; more than 1 is a mixture of them",
+    default: Default::Int(1),
+    ..SIDE_BY_SIDE
+};
 const STRUCTURE: Setting = Setting {
     name: "structure",
     help: "what is kept of the curvature; auto is full up to 2000 parameters and kron beyond",
@@ -92,9 +99,10 @@ const PREDICTIVE: Setting = Setting {
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "laplace",
-    summary: "a Gaussian at the MAP from the curvature there; prior and noise by evidence",
-    gives: "a Gaussian: full, Kronecker-factored or diagonal",
+    summary: "a Gaussian at the MAP from the curvature there; prior and noise by evidence; with members, a mixture",
+    gives: "a Gaussian (full, Kronecker-factored or diagonal), or a mixture of them",
     settings: &[
+        MEMBERS,
         EPOCHS,
         BATCH_SIZE,
         LEARNING_RATE,
@@ -131,7 +139,13 @@ const COMPONENTS: usize = 100;
 /// gᵀΣg above this part of the number of determined parameters: a tenth of a standard deviation each.
 const CONVERGED: f64 = 0.01;
 
-impl Laplace {
+/// One Gaussian.
+#[derive(Debug)]
+struct Member {
+    settings: Settings,
+}
+
+impl Member {
     fn subset(&self, problem: &Problem) -> Result<Subset> {
         match self.settings.text("subset") {
             "last-layer" => Subset::last_layer(&**problem.network()),
@@ -182,12 +196,16 @@ fn size(bytes: u128) -> String {
     }
 }
 
-/// Tells what a large run takes, and refuses what does not fit.
-fn plan(subset: &Subset, structure: Structure, observer: &mut dyn Observer) -> Result<()> {
-    let bytes = subset.bytes(structure);
-    let of = |s: Structure| size(subset.bytes(s));
+/// Tells what a large run takes, and refuses what does not fit. As many members are in work as there are threads; the Gaussians of the others wait.
+fn plan(subset: &Subset, structure: Structure, members: usize, observer: &mut dyn Observer) -> Result<()> {
+    let at_work = members.min(rayon::current_num_threads().max(1));
+    let needed = |s: Structure| {
+        at_work as u128 * subset.bytes(s) + (members - at_work) as u128 * subset.posterior_bytes(s)
+    };
+    let bytes = needed(structure);
+    let of = |s: Structure| size(needed(s));
     let (kron, diagonal) = (of(Structure::Kron), of(Structure::Diagonal));
-    let fits = |s: Structure| subset.bytes(s) <= MOST_BYTES;
+    let fits = |s: Structure| needed(s) <= MOST_BYTES;
     let (name, fix) = match structure {
         Structure::Full if fits(Structure::Kron) => {
             ("laplace with structure=full", format!("use structure=kron ({kron}) or subset=last-layer"))
@@ -205,8 +223,9 @@ fn plan(subset: &Subset, structure: Structure, observer: &mut dyn Observer) -> R
     check_memory(name, subset.len(), bytes, MOST_BYTES, &fix)?;
     if bytes >= TOLD_FROM {
         let full = of(Structure::Full);
+        let of_members = if members > 1 { format!(" by {members} members") } else { String::new() };
         observer.warn(&format!(
-            "curvature of {} parameters takes about {}: full {full}, kron {kron}, diag {diagonal}",
+            "curvature of {} parameters{of_members} takes about {}: full {full}, kron {kron}, diag {diagonal}",
             subset.len(),
             size(bytes)
         ));
@@ -215,17 +234,25 @@ fn plan(subset: &Subset, structure: Structure, observer: &mut dyn Observer) -> R
 }
 
 /// Warns where the point is no mode, since a Gaussian there means nothing.
-fn check_mode(problem: &Problem, at: &LaplaceApproximation, w: &[f64], subset: &Subset, observer: &mut dyn Observer) {
+fn check_mode(
+    problem: &Problem,
+    at: &mut LaplaceApproximation,
+    w: &[f64],
+    subset: &Subset,
+    observer: &mut dyn Observer,
+) -> Result<()> {
     let gradient = &mode::gradient(problem, w)[subset.range()];
     let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-    let (length, allowed) = (at.decrement(gradient), CONVERGED * at.determined().max(1.0));
+    let (length, allowed) = (at.decrement(gradient)?, CONVERGED * at.determined().max(1.0));
     if length.is_nan() || length > allowed {
+        let step = length.sqrt();
+        let step = if step < 1e4 { format!("{step:.2}") } else { format!("{step:.2e}") };
         observer.warn(&format!(
-            "the fit has not converged: the gradient of the log joint has norm {norm:.3e}, and a Newton step would go {:.2} posterior \
-             standard deviations; a Gaussian there means little: train longer (more epochs, or polish)",
-            length.sqrt()
+            "the fit has not converged: the gradient of the log joint has norm {norm:.3e}, and a Newton step would go {step} posterior \
+             standard deviations; a Gaussian there means little: train longer (more epochs, or polish)"
         ));
     }
+    Ok(())
 }
 
 /// The factor of the prior's precision under which held-back rows are most likely: on a grid from 1e-4 to 1e4.
@@ -234,7 +261,7 @@ fn by_validation(problem: &Problem, held: &Problem, at: &mut LaplaceApproximatio
     for step in -10..=10 {
         let factor = 10f64.powf(0.4 * f64::from(step));
         at.set_prior_factor(factor);
-        let q = at.clone().posterior();
+        let q = at.posterior()?;
         let scale = TargetScale::default();
         let (network, likelihood) = (problem.network().clone(), problem.likelihood().clone());
         let predictor = LinearisedPredictor::new(network, likelihood, &q, COMPONENTS, Link::Average, scale)?;
@@ -272,11 +299,31 @@ impl Method for Laplace {
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        let member = Member { settings: self.settings.clone() };
+        let subset = member.subset(problem)?;
+        normal_prior(problem, &subset)?;
+        let members = self.settings.count("members");
+        plan(&subset, member.structure(&subset), members, observer)?;
+        match members {
+            1 => member.fit(problem, key, observer),
+            _ => mixture::fit(&member, members, problem, key, observer),
+        }
+    }
+}
+
+impl Method for Member {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let (s, started) = (&self.settings, Instant::now());
         let subset = self.subset(problem)?;
-        normal_prior(problem, &subset)?;
         let structure = self.structure(&subset);
-        plan(&subset, structure, observer)?;
         let options = self.options(structure);
         let (problem, held) = self.parts(problem, key)?;
         let (w, problem, summary) = mode::find(&problem, s, &subset, options, key, observer)?;
@@ -286,7 +333,7 @@ impl Method for Laplace {
             &subset,
             LaplaceOptions { learn_prior: false, learn_noise: false, ..options },
         )?;
-        check_mode(&problem, &at, &w, &subset, observer);
+        check_mode(&problem, &mut at, &w, &subset, observer)?;
         if options.per_layer && options.learn_prior && structure == Structure::Full {
             // No eigenvectors serve all layers' factors: they are found before the decomposition.
             at = LaplaceApproximation::new(&problem, w, &subset, options)?;
@@ -297,7 +344,7 @@ impl Method for Laplace {
             by_validation(&problem, held, &mut at)?;
         }
         told(&at, observer);
-        let posterior: BlockGaussian = at.posterior();
+        let posterior: BlockGaussian = at.posterior()?;
         debug_assert_eq!(posterior.dim(), problem.dim());
         let summary = FitSummary { seconds: started.elapsed().as_secs_f64(), ..summary };
         Ok(Fit { posterior: Box::new(posterior), summary })

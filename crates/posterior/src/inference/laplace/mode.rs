@@ -5,7 +5,8 @@ use super::super::map::Map;
 use super::super::observer::Observer;
 use super::super::train::{FitSummary, epochs};
 use super::approximation::{LaplaceApproximation, LaplaceOptions};
-use crate::error::{Error, Result};
+use super::mixture::no_point;
+use crate::error::Result;
 use crate::nn::Mode;
 use crate::optim::climb;
 use crate::posterior::PointPosterior;
@@ -44,10 +45,7 @@ pub(super) fn find(
             epochs: 0,
             trace: Vec::new(),
         };
-        let w = start.centre().ok_or_else(|| {
-            let what = format!("a posterior of kind '{}' has no point to start from", start.kind());
-            Error::setting(what, "start from a model fitted by map, ml, mean-field or laplace, or an imported one")
-        })?;
+        let w = start.centre().ok_or_else(|| no_point(start))?;
         return Ok((wide(&w), problem.clone(), none));
     }
     let rounds = settings.count("online").max(1);

@@ -5,15 +5,20 @@
 //! few rows at a time, and G = Jᵀ(HJ). Cost P²/2 a row, or K·P².
 
 use super::pass::{ChunkPass, Data, ggn as finished, rows_per_chunk};
-use super::{Curvature, Ggn, Subset};
+use super::{Curvature, FullCurvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
 use crate::nn::{JacobianFactors, Leaf};
 use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;
 
-/// Numbers of the products of one chunk, about: more would be fresh memory, whose pages cost more than the arithmetic.
-const PRODUCTS: usize = 1 << 18;
+/// Numbers of the products of one chunk, about: enough that large sums are not read and written too often.
+const PRODUCTS: usize = 1 << 19;
+/// The same for a team: more would be fresh memory, whose pages cost more than the arithmetic.
+const TEAM_PRODUCTS: usize = 1 << 17;
+/// Teams that work side by side where all their sums together are at most so many numbers.
+const TEAMS: usize = 4;
+const TEAM_SUMS: usize = 1 << 20;
 /// Numbers of the written-out Jacobians of one chunk, about.
 const JACOBIANS: usize = 1 << 21;
 /// Rows that a task makes products of.
@@ -38,14 +43,17 @@ simd_fn! {
     /// out ← Σₖ g_k ⊗ h_k, or its upper triangle.
     fn contract(g: &[f64], h: &[f64], k: usize, triangle: bool, out: &mut [f64]) {
         let (ng, nh) = (g.len() / k, h.len() / k);
-        out.fill(0.0);
-        for (g, h) in g.chunks_exact(ng).zip(h.chunks_exact(nh)) {
+        for (at, (g, h)) in g.chunks_exact(ng).zip(h.chunks_exact(nh)).enumerate() {
             let mut rest = &mut *out;
             for (i, g) in g.iter().enumerate() {
                 let h = if triangle { &h[i..] } else { h };
                 let (now, later) = rest.split_at_mut(h.len());
                 rest = later;
-                if *g != 0.0 {
+                if at == 0 {
+                    for j in 0..h.len() {
+                        now[j] = *g * h[j];
+                    }
+                } else if *g != 0.0 {
                     for j in 0..h.len() {
                         now[j] = crate::math::Real::mul_add::<F>(*g, h[j], now[j]);
                     }
@@ -70,92 +78,107 @@ pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     if subset.leaves.iter().all(|l| l.area == 1) { by_pairs(problem, w, subset) } else { by_rows(problem, w, subset) }
 }
 
-fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
-    let (data, leaves, k) = (Data::of(problem), &subset.leaves, problem.network().outputs());
-    let sizes: Vec<_> = pairs(leaves.len()).map(|pair| (pair, pair_sizes(leaves, pair))).collect();
-    let widest = sizes.iter().map(|(_, (u, v))| u + v).max().unwrap_or(1);
-    let chunk = rows_per_chunk(widest, PRODUCTS, 1024, data.rows).max(32).min(data.rows);
-    let mut pass = ChunkPass::new(problem, subset, chunk);
-    let inputs = |l: usize| leaves[l].inputs + 1;
-    let single = |l: usize, m: usize| l == m && leaves[l].units == 1;
-    let numbers = |((l, m), (u, v)): &((usize, usize), (usize, usize))| {
-        vec![0.0; if single(*l, *m) { inputs(*l).pow(2) } else { u * v }]
-    };
-    let mut sums: Vec<Vec<f64>> = sizes.iter().map(numbers).collect();
-    let longest = |f: fn(&(usize, usize)) -> usize| sizes.iter().map(|(_, s)| f(s)).max().unwrap_or(0);
-    let (mut left, mut right) = (vec![0.0; chunk * longest(|s| s.0)], vec![0.0; chunk * longest(|s| s.1)]);
-    let starts: Vec<usize> = (0..data.rows).step_by(chunk).collect();
-    for from in starts {
-        pass.run(w, &data, from, (from + chunk).min(data.rows), Threads::Pool);
-        let rows = pass.rows();
-        for (((l, m), (u, v)), sums) in sizes.iter().zip(&mut sums) {
-            let (left, right, same) = (&mut left[..rows * u], &mut right[..rows * v], l == m);
-            let ((xl, xm), (g, hg)) =
-                ((pass.factors.inputs(*l), pass.factors.inputs(*m)), (pass.factors.deltas(*l), pass.products(*m)));
-            let (nl, nm) = (inputs(*l), inputs(*m));
-            let (gl, gm) = (k * leaves[*l].units, k * leaves[*m].units);
-            if single(*l, *m) {
-                // gᵀHg is one number: x̃ᵀ diag(gᵀHg) x̃, without products.
-                let scaled = &mut left[..rows * nl];
-                for (n, (to, x)) in scaled.chunks_exact_mut(nl).zip(xl.chunks_exact(nl)).enumerate() {
-                    let c: f64 = g[n * k..(n + 1) * k].iter().zip(&hg[n * k..(n + 1) * k]).map(|(g, h)| g * h).sum();
-                    to.iter_mut().zip(x).for_each(|(to, x)| *to = c * x);
-                }
-                gemm((nl, nl, rows), sums, true, Mat::transposed(xl, nl), Mat::rows_of(&*scaled, nl), Threads::Pool);
-                continue;
-            }
-            let parts = left.par_chunks_mut(ROWS_PER_TASK * u).zip(right.par_chunks_mut(ROWS_PER_TASK * v));
-            parts.enumerate().for_each(|(task, (left, right))| {
-                let first = task * ROWS_PER_TASK;
-                for (i, (left, right)) in left.chunks_exact_mut(*u).zip(right.chunks_exact_mut(*v)).enumerate() {
-                    let n = first + i;
-                    outer(&xl[n * nl..(n + 1) * nl], &xm[n * nm..(n + 1) * nm], same, left);
-                    contract(&g[n * gl..(n + 1) * gl], &hg[n * gm..(n + 1) * gm], k, same, right);
-                }
-            });
-            gemm((*u, *v, rows), sums, true, Mat::transposed(left, *u), Mat::rows_of(right, *v), Threads::Pool);
-        }
-    }
-    let log_likelihood = pass.log_likelihood;
-    drop((pass, left, right));
-    let (n, start) = (subset.len(), subset.range().start);
-    let mut matrix = vec![0.0; n * n];
-    for (((l, m), (_, v)), sums) in sizes.iter().zip(sums) {
-        if single(*l, *m) {
-            let (leaf, count) = (&leaves[*l], inputs(*l));
-            for (i, row) in sums.chunks_exact(count).enumerate() {
-                let to = (leaf.index(i, 0) - start) * n + leaf.index(0, 0) - start;
-                matrix[to..to + count].copy_from_slice(row);
-            }
-            continue;
-        }
-        place(&leaves[*l], &leaves[*m], l == m, *v, &sums, start, n, &mut matrix);
-    }
-    finished(problem, Curvature::Full(matrix), log_likelihood)
+/// What is added up for a pair of layers.
+struct Pair {
+    l: usize,
+    m: usize,
+    /// Lengths of the two feature vectors.
+    u: usize,
+    v: usize,
+    /// One unit: gᵀHg is a number, and no products are needed.
+    single: bool,
 }
 
-/// From products and numbers of gᵀHg to rows and columns of G.
-fn place(a: &Leaf, b: &Leaf, same: bool, v: usize, sums: &[f64], start: usize, n: usize, matrix: &mut [f64]) {
-    let mut rows = sums.chunks_exact(v.max(1));
-    for i in 0..=a.inputs {
-        for j in if same { i } else { 0 }..=b.inputs {
-            let Some(row) = rows.next() else { return };
-            let mut values = row.iter();
-            for o in 0..a.units {
-                for q in if same { o } else { 0 }..b.units {
-                    let Some(value) = values.next() else { return };
-                    let mut put = |r: usize, c: usize| {
-                        let (r, c) = (r - start, c - start);
-                        (matrix[r * n + c], matrix[c * n + r]) = (*value, *value);
-                    };
-                    put(a.index(i, o), b.index(j, q));
-                    if same {
-                        put(a.index(i, q), b.index(j, o));
-                    }
-                }
+impl Pair {
+    /// Numbers of its sum.
+    fn len(&self, leaves: &[Leaf]) -> usize {
+        if self.single { (leaves[self.l].inputs + 1).pow(2) } else { self.u * self.v }
+    }
+
+    /// Numbers of the products of a row.
+    fn products(&self, leaves: &[Leaf]) -> (usize, usize) {
+        if self.single { (leaves[self.l].inputs + 1, 0) } else { (self.u, self.v) }
+    }
+
+    /// Adds the rows of the last run to the sum, with `left` and `right` as room for products.
+    fn add(
+        &self,
+        pass: &ChunkPass<'_>,
+        leaves: &[Leaf],
+        k: usize,
+        (left, right): (&mut [f64], &mut [f64]),
+        sums: &mut [f64],
+        threads: Threads,
+    ) {
+        let (rows, (u, v), same) = (pass.rows(), (self.u, self.v), self.l == self.m);
+        let (xl, xm) = (pass.factors.inputs(self.l), pass.factors.inputs(self.m));
+        let (g, hg) = (pass.factors.deltas(self.l), pass.products(self.m));
+        let (nl, nm) = (leaves[self.l].inputs + 1, leaves[self.m].inputs + 1);
+        if self.single {
+            // x̃ᵀ diag(gᵀHg) x̃
+            let scaled = &mut left[..rows * nl];
+            for (n, (to, x)) in scaled.chunks_exact_mut(nl).zip(xl.chunks_exact(nl)).enumerate() {
+                let c: f64 = g[n * k..(n + 1) * k].iter().zip(&hg[n * k..(n + 1) * k]).map(|(g, h)| g * h).sum();
+                to.iter_mut().zip(x).for_each(|(to, x)| *to = c * x);
+            }
+            gemm((nl, nl, rows), sums, true, Mat::transposed(xl, nl), Mat::rows_of(&*scaled, nl), threads);
+            return;
+        }
+        let (gl, gm) = (k * leaves[self.l].units, k * leaves[self.m].units);
+        let (left, right) = (&mut left[..rows * u], &mut right[..rows * v]);
+        let fill = |(task, (left, right)): (usize, (&mut [f64], &mut [f64]))| {
+            for (i, (left, right)) in left.chunks_exact_mut(u).zip(right.chunks_exact_mut(v)).enumerate() {
+                let n = task * ROWS_PER_TASK + i;
+                outer(&xl[n * nl..(n + 1) * nl], &xm[n * nm..(n + 1) * nm], same, left);
+                contract(&g[n * gl..(n + 1) * gl], &hg[n * gm..(n + 1) * gm], k, same, right);
+            }
+        };
+        let (lefts, rights) = (ROWS_PER_TASK * u, ROWS_PER_TASK * v);
+        match threads {
+            Threads::One => left.chunks_mut(lefts).zip(right.chunks_mut(rights)).enumerate().for_each(fill),
+            Threads::Pool => left.par_chunks_mut(lefts).zip(right.par_chunks_mut(rights)).enumerate().for_each(fill),
+        }
+        gemm((u, v, rows), sums, true, Mat::transposed(left, u), Mat::rows_of(right, v), threads);
+    }
+}
+
+fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
+    let (data, leaves, k) = (Data::of(problem), &subset.leaves, problem.network().outputs());
+    let pair = |(l, m)| {
+        let (u, v) = pair_sizes(leaves, (l, m));
+        Pair { l, m, u, v, single: l == m && leaves[l].units == 1 }
+    };
+    let all: Vec<Pair> = pairs(leaves.len()).map(pair).collect();
+    let most = |f: &dyn Fn((usize, usize)) -> usize| all.iter().map(|p| f(p.products(leaves))).max().unwrap_or(1);
+    let len: usize = all.iter().map(|p| p.len(leaves)).sum();
+    // Small sums: teams by themselves. Large ones exist once, and their products use the pool.
+    let (teams, threads, numbers) =
+        if TEAMS * len <= TEAM_SUMS { (TEAMS, Threads::One, TEAM_PRODUCTS) } else { (1, Threads::Pool, PRODUCTS) };
+    let chunk = rows_per_chunk(most(&|(u, v)| u + v), numbers, 1024, data.rows).max(32).min(data.rows.max(1));
+    let chunks = data.rows.div_ceil(chunk);
+    let teams = teams.min(chunks).max(1);
+    let team = |t: usize| {
+        let mut pass = ChunkPass::new(problem, subset, chunk);
+        let mut sums: Vec<Vec<f64>> = all.iter().map(|p| vec![0.0; p.len(leaves)]).collect();
+        let (mut left, mut right) = (vec![0.0; chunk * most(&|s| s.0)], vec![0.0; chunk * most(&|s| s.1)]);
+        for c in chunks * t / teams..chunks * (t + 1) / teams {
+            pass.run(w, &data, c * chunk, ((c + 1) * chunk).min(data.rows), threads);
+            for (pair, sums) in all.iter().zip(&mut sums) {
+                pair.add(&pass, leaves, k, (&mut left, &mut right), sums, threads);
             }
         }
+        (sums, pass.log_likelihood)
+    };
+    let parts: Vec<_> = (0..teams).into_par_iter().map(team).collect();
+    let mut parts = parts.into_iter();
+    let (mut sums, mut log_likelihood) = parts.next().unwrap_or_default();
+    for (others, value) in parts {
+        for (sums, others) in sums.iter_mut().zip(others) {
+            sums.iter_mut().zip(others).for_each(|(s, o)| *s += o);
+        }
+        log_likelihood += value;
     }
+    finished(problem, Curvature::Full(FullCurvature::of_pairs(leaves, sums)), log_likelihood)
 }
 
 fn by_rows(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
@@ -176,7 +199,8 @@ fn by_rows(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
         let (left, right) = (Mat::transposed(&j[..rows * k * n], n), Mat::rows_of(&hj[..rows * k * n], n));
         gemm((n, n, rows * k), &mut matrix, true, left, right, Threads::Pool);
     }
-    finished(problem, Curvature::Full(matrix), pass.log_likelihood)
+    let curvature = FullCurvature::written(n, start, matrix);
+    finished(problem, Curvature::Full(curvature), pass.log_likelihood)
 }
 
 /// The Jacobians of the last run's rows, `rows × outputs × n`, in the order of w.

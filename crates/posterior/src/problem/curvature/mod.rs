@@ -5,7 +5,7 @@
 //!
 //! | structure | what | memory | work a row |
 //! |---|---|---|---|
-//! | full | every block between layers | P² | P²/2, whatever the number of outputs; K·P² where weights are shared by positions |
+//! | full | every block between layers | P²/4; P² where weights are shared by positions | P²/2, whatever the number of outputs; K·P² where weights are shared by positions |
 //! | kron | A ⊗ B per layer, A = mean of x̃x̃ᵀ, B = Σ gᵀHg | Σ (in² + out²) | Σ (in² + K·out²) |
 //! | diagonal | the diagonal of full | P | P |
 //!
@@ -14,12 +14,14 @@
 mod diagonal;
 mod full;
 mod kron;
+mod packed;
 mod pass;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use full::{outer, pair_sizes, pairs, write_jacobians};
 pub use kron::KronFactor;
+pub use packed::FullCurvature;
 
 use super::Problem;
 use crate::error::{Error, Result};
@@ -93,12 +95,23 @@ impl Subset {
     pub fn bytes(&self, structure: Structure) -> u128 {
         let square = |n: usize| (n as u128).pow(2);
         let numbers = match structure {
-            // The matrix, its eigenvectors twice while they are copied, and the factor of the posterior.
+            // The matrix in tridiagonal form, its eigenvectors, and as much twice for finding them.
             Structure::Full => 4 * square(self.len()),
             Structure::Kron => self.leaves.iter().map(|l| 12 * (square(l.inputs + 1) + square(l.units))).sum::<u128>(),
             Structure::Diagonal => 4 * self.len() as u128,
         };
         8 * numbers
+    }
+
+    /// Bytes of the posterior alone.
+    pub fn posterior_bytes(&self, structure: Structure) -> u128 {
+        let square = |n: usize| (n as u128).pow(2);
+        let numbers = match structure {
+            Structure::Full => square(self.len()),
+            Structure::Kron => self.leaves.iter().map(|l| square(l.inputs + 1) + square(l.units)).sum::<u128>(),
+            Structure::Diagonal => 0,
+        };
+        4 * (numbers + 2 * self.len() as u128)
     }
 }
 
@@ -111,8 +124,8 @@ fn is_alone(leaves: &[Leaf]) -> bool {
 /// G in one of its structures.
 #[derive(Debug, Clone)]
 pub enum Curvature {
-    /// n × n over the subset's range, in the order of w.
-    Full(Vec<f64>),
+    /// All of the subset's range.
+    Full(FullCurvature),
     /// One pair of factors per leaf.
     Kron(Vec<KronFactor>),
     /// One number per parameter of the subset's range.
