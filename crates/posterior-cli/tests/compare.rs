@@ -213,7 +213,7 @@ fn a_reference_is_judged_before_others_are_measured_by_it() {
     let dir = folder();
     let d = dir.path();
     let of = |draws: &str, flags: &[&str]| {
-        let settings = ["--network", "linear", "--set", "epochs=20", "--set", draws, "--set", "warmup=200"];
+        let settings = ["--network", "linear", "--set", "epochs=20", "--set", draws];
         let args =
             ["compare", "houses.csv", "--target", "price", "--methods", "map", "--reference", "hmc", "--folds", "2"];
         succeed(d, &[&args[..], &settings, &["--quiet"], flags].concat()).stdout
