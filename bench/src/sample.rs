@@ -4,6 +4,7 @@
 //! every weight N(0, 1), y ~ N(f(x), s²), ln s ~ N(−1, 1): 752 parameters. ESS and R-hat are those of f at every test row. Settings of the method
 //! follow as key=value; `seed=` sets the seed, `seconds` is all time from the first gradient to the last, starts and warm-up included.
 
+use crate::timing::{Clock as Time, cpu_seconds};
 use posterior::data::{Dataset, Values};
 use posterior::diagnose::{Trace, ess_bulk, quantiles, r_hat};
 use posterior::inference::{ChainProgress, Flow, Observer, Progress, find};
@@ -137,11 +138,11 @@ fn sample(args: &[String]) -> Result<serde_json::Value, String> {
     let problem = resolved.problem(data.train.clone()).map_err(text)?;
     let method = find(method).and_then(|m| m.configure(&given)).map_err(text)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| e.to_string())?;
-    let cpu_before = cpu_seconds();
+    let cpu_before = cpu_seconds(Time::Process);
     let mut clock = Clock { started: Instant::now(), warm: Vec::new() };
     let fit = pool.install(|| method.fit(&problem, Key::new(seed), &mut clock)).map_err(text)?;
     let run_s = clock.started.elapsed().as_secs_f64();
-    let cpu_s = cpu_seconds() - cpu_before;
+    let cpu_s = cpu_seconds(Time::Process) - cpu_before;
     let warmup_s = clock.warm.iter().flatten().copied().fold(0.0, f64::max);
     let chains = fit.posterior.chains().ok_or("the method has no chains")?.clone();
     let scale = TargetScale { targets: vec![(data.mean, data.std)] };
@@ -212,15 +213,6 @@ fn sample(args: &[String]) -> Result<serde_json::Value, String> {
 fn steps_by_chain(chains: &Chains) -> Vec<f64> {
     let mean = |g: &[u32]| g.iter().map(|g| f64::from(*g)).sum::<f64>() / g.len() as f64;
     chains.chains.iter().map(|c| round(mean(&c.gradients))).collect()
-}
-
-/// Processor time of this process so far, where the system tells it as Linux does: what a run costs on a machine that is busy otherwise.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = text.rsplit(')').next().unwrap_or_default();
-    // utime and stime are fields 14 and 15, in ticks of 10 ms; the name is field 2.
-    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|v| v.parse::<f64>().ok());
-    ticks.sum::<f64>() / 100.0
 }
 
 /// Five digits.

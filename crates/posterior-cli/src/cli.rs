@@ -151,7 +151,7 @@ pub struct Fit {
     pub data: Data,
     #[command(flatten)]
     pub target: Target,
-    /// How to infer; 'posterior methods' lists them [default: mean-field]
+    /// How to infer; 'posterior methods' lists them [default: hmc, or ensemble for many rows or a large network]
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,
     #[command(flatten)]

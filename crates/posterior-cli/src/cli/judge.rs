@@ -22,7 +22,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub test_rows: Option<PathBuf>,
     /// Stop after so many seconds; what is not done by then is said
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub budget: Option<f64>,
     /// How far every method's predictions are from those of this one
     #[arg(long, value_name = "METHOD")]

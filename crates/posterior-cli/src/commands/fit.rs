@@ -6,7 +6,7 @@ use crate::output::{check_writable, count, facts, grouped, json, note, number, p
 use crate::progress::{Terminal, catch_interrupt, notes};
 use posterior::artifact;
 use posterior::data::{Column, Table, TargetKind};
-use posterior::model::Model;
+use posterior::model::{FEW, Model};
 use posterior::posterior::{Chain, Chains};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -18,16 +18,16 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     let seed = args.common.seed.unwrap_or(0);
     let mut terminal = Terminal::new(&args.common, "fitting");
     catch_interrupt();
+    let recipe = match &start {
+        Some(start) => recipe::from_start(start.recipe.clone(), &args.recipe, args.method.as_deref())?,
+        None => recipe::from_flags(&args.recipe, args.method.as_deref())?,
+    };
     let mut model = match &start {
         Some(start) => {
-            let recipe = recipe::from_start(start.recipe.clone(), &args.recipe, args.method.as_deref())?;
             check_target(args, &start.encoder.target.name)?;
             Model::fit_from(start, &recipe, &table, seed, &mut terminal)?
         }
-        None => {
-            let recipe = recipe::from_flags(&args.recipe, args.method.as_deref())?;
-            Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal)?
-        }
+        None => Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal)?,
     };
     terminal.done();
     if args.target.task == "auto" && start.is_none() {
@@ -41,7 +41,7 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     if args.common.json {
         json(&as_json(&model, &args.out))?;
     } else if !args.common.quiet {
-        print(&facts(&rows(&model, &args.out)))?;
+        print(&facts(&rows(&model, recipe.method.name.is_none(), &args.out)))?;
     }
     match model.posterior.chains().and_then(wrong) {
         Some(sentence) => {
@@ -147,7 +147,18 @@ fn sampling(chains: &Chains) -> String {
     )
 }
 
-fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
+/// The method, and why it was taken where the user named none.
+fn method(model: &Model, by_default: bool) -> String {
+    let name = model.recipe.method.name.clone().unwrap_or_default();
+    if !by_default {
+        return name;
+    }
+    let work = model.rows.saturating_mul(model.network.layout().len());
+    let than = if work > FEW { "more than" } else { "at most" };
+    format!("{name}, the default with {than} {} rows × parameters", grouped(FEW))
+}
+
+fn rows(model: &Model, by_default: bool, out: &std::path::Path) -> Vec<(&'static str, String)> {
     let (s, chains) = (&model.summary, model.posterior.chains());
     let target = match model.encoder.target_kind() {
         TargetKind::Real(_) => "a number".to_owned(),
@@ -160,7 +171,7 @@ fn rows(model: &Model, out: &std::path::Path) -> Vec<(&'static str, String)> {
             format!("{} rows, {}, target {target}", grouped(model.rows), count(model.network.input().len(), "input")),
         ),
         ("network", format!("{} ({} parameters)", model.network.describe().join(", "), grouped(model.posterior.dim()))),
-        ("method", model.recipe.method.name.clone().unwrap_or_default()),
+        ("method", method(model, by_default)),
         (
             "fit",
             format!(

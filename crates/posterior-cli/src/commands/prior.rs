@@ -34,7 +34,7 @@ pub fn run(args: &Prior) -> anyhow::Result<()> {
     let options = encode_options(&args.target, &data)?;
     let encoder = Encoder::fit(&data, &options)?.encoder;
     let encoded = encoder.encode(&data, true)?;
-    let resolved = recipe.resolve(&encoder)?;
+    let resolved = recipe.with_default_method(&encoder, encoded.data.rows)?.resolve(&encoder)?;
     check_memory(encoded.data.rows, args.draws, resolved.network.outputs())?;
     let predictive = draw(args, resolved, Model::target_scale(&encoder), &encoded.data.x);
     let mut y = encoder.decode_target(&encoded.data.y);

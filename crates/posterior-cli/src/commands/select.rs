@@ -42,7 +42,10 @@ pub fn run(args: &Select) -> anyhow::Result<()> {
             {
                 flags.set.push(format!("{key}={value}"));
             }
-            recipe::from_flags(&flags, method)
+            let mut recipe = recipe::from_flags(&flags, method)?;
+            // Chains, which a fit takes by default, give no evidence.
+            recipe.method.name.get_or_insert_with(|| "mean-field".to_owned());
+            Ok(recipe)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let data = read(&args.data, None)?;

@@ -204,3 +204,27 @@ fn classes_and_a_reference() {
     assert!(mean_field["wasserstein"].is_null() && row(&got, "map")["agreement"].is_null());
     assert!(mean_field["total_variation"].as_f64().unwrap() > 0.0);
 }
+
+/// Ten draws cannot be believed; two thousand of a linear model can, whose posterior is a normal but for the noise.
+#[test]
+fn a_reference_is_judged_before_others_are_measured_by_it() {
+    let dir = folder();
+    let d = dir.path();
+    let of = |draws: &str, flags: &[&str]| {
+        let settings = ["--network", "linear", "--set", "epochs=20", "--set", draws];
+        let args =
+            ["compare", "houses.csv", "--target", "price", "--methods", "map", "--reference", "hmc", "--folds", "2"];
+        succeed(d, &[&args[..], &settings, &["--quiet"], flags].concat()).stdout
+    };
+    let json = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    let short = json(of("draws=10", &["--json"]));
+    assert_eq!((&short["reference_trusted"], &short["reference_verdicts"][1]["split"]), (&false.into(), &1.into()));
+    let sentence = short["reference_verdicts"][0]["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with("Do not trust: "), "{sentence}");
+    let text = of("draws=10", &["--report", "c.html"]);
+    assert!(text.contains("reference: distances to hmc on split") && text.contains("Do not trust"), "{text}");
+    assert!(std::fs::read_to_string(d.join("c.html")).unwrap().contains("Distances to hmc on split"));
+    let long = json(of("draws=2000", &["--json"]));
+    assert_eq!(long["reference_trusted"], true, "{}", long["reference_verdicts"]);
+    assert!(of("draws=2000", &[]).contains("reference: the predictions of hmc can be trusted on 2 splits"));
+}

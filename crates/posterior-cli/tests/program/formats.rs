@@ -89,7 +89,7 @@ fn arrays_of_numpy_from_end_to_end() {
     let text: String = values.chunks(2).map(|r| format!("{},{}\n", r[0], r[1])).collect();
     std::fs::write(d.join("a.csv"), format!("c0,c1\n{text}")).unwrap();
     let answer = |data: &str| {
-        succeed(d, &["fit", data, "--target", "c1", "-q", "--set", "epochs=5", "--out", "m"]);
+        succeed(d, &["fit", data, "--target", "c1", "-q", "--method", "mean-field", "--set", "epochs=5", "--out", "m"]);
         succeed(d, &["predict", "m", data]).stdout
     };
     let expected = answer("a.csv");

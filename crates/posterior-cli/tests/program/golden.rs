@@ -83,7 +83,7 @@ fn halves(dir: &Path, name: &str) {
 fn regression() {
     let dir = folder();
     let d = dir.path();
-    let fit = [&["fit", "houses.csv", "--target", "price", "--out", "m.st"], SHORT].concat();
+    let fit = [&["fit", "houses.csv", "--target", "price", "--method", "mean-field", "--out", "m.st"], SHORT].concat();
     golden(d, "houses-fit", &fit, USUAL);
     golden(d, "houses-inspect", &["inspect", "m.st"], USUAL);
     golden(d, "houses-predict", &["predict", "m.st", "houses.csv", "--interval", "0.8", "--draws", "20"], USUAL);
@@ -290,8 +290,21 @@ fn the_tour_of_divergences() {
 fn compressed_models_are_small_and_predict() {
     let dir = folder();
     let d = dir.path();
-    let fit =
-        ["fit", "birds.csv", "--target", "species", "--network", "200,200", "--set", "epochs=3", "--out", "m", "-q"];
+    let fit = [
+        "fit",
+        "birds.csv",
+        "--target",
+        "species",
+        "--network",
+        "200,200",
+        "--method",
+        "mean-field",
+        "--set",
+        "epochs=3",
+        "--out",
+        "m",
+        "-q",
+    ];
     succeed(d, &fit);
     let size = |name: &str| std::fs::metadata(d.join(name)).unwrap().len();
     let said = succeed(d, &["compress", "m", "--keep", "0.05", "--data", "birds.csv", "--out", "c"]);
@@ -342,13 +355,19 @@ fn text_for_people() {
     }
     assert!(methods.starts_with("method ") && succeed(d, &["methods", "map"]).stdout.contains("epochs"));
 
-    let fit = succeed(d, &[&["fit", "houses.csv", "--target", "price", "--out", "h.st"], SHORT].concat());
+    let fit = succeed(
+        d,
+        &[&["fit", "houses.csv", "--target", "price", "--method", "mean-field", "--out", "h.st"], SHORT].concat(),
+    );
     assert!(fit.stdout.contains("60 rows, 6 inputs, target a number"), "{}", fit.stdout);
     let predicted = succeed(d, &["predict", "h.st", "houses.csv"]).stdout;
     assert_eq!(predicted.lines().next(), Some("mean,std,std_epistemic,std_aleatoric,lower,upper"));
     assert_eq!(predicted.lines().count(), 61);
 
-    succeed(d, &[&["fit", "birds.csv", "--target", "species", "--out", "b.st"], SHORT].concat());
+    succeed(
+        d,
+        &[&["fit", "birds.csv", "--target", "species", "--method", "mean-field", "--out", "b.st"], SHORT].concat(),
+    );
     let predicted = succeed(d, &["predict", "b.st", "birds.csv", "--out", "p.csv"]);
     assert_eq!(predicted.stdout, "");
     let predicted = std::fs::read_to_string(d.join("p.csv")).unwrap();
@@ -363,7 +382,7 @@ fn quiet_says_nothing_beside_the_answer() {
     let dir = folder();
     let constant = "x,same,y\n1,5,2\n2,5,3\n3,5,5\n4,5,1\n5,5,2\n6,5,3\n";
     std::fs::write(dir.path().join("c.csv"), constant).unwrap();
-    let fit = ["fit", "c.csv", "--target", "y", "--set", "epochs=2"];
+    let fit = ["fit", "c.csv", "--target", "y", "--method", "mean-field", "--set", "epochs=2"];
     let loud = succeed(dir.path(), &fit);
     assert!(loud.stderr.contains("note: column 'same'") && !loud.stdout.is_empty(), "{}", loud.stderr);
     let quiet = succeed(dir.path(), &[&fit[..], &["-q"]].concat());
@@ -390,7 +409,10 @@ fn a_seed_gives_the_same_bytes_whatever_the_threads() {
         assert!(bytes("a") == bytes("c") && bytes("a.csv") == bytes("c.csv"), "{method}: twice the same");
         assert!(bytes("a") != bytes("d") && bytes("a.csv") != bytes("d.csv"), "{method}: another seed");
     }
-    succeed(d, &["fit", "houses.csv", "--target", "price", "-q", "--set", "epochs=5", "--out", "m"]);
+    succeed(
+        d,
+        &["fit", "houses.csv", "--target", "price", "-q", "--method", "mean-field", "--set", "epochs=5", "--out", "m"],
+    );
     let with = |seed: &str| succeed(d, &["predict", "m", "houses.csv", "--seed", seed]).stdout;
     assert_eq!(with("1"), with("1"));
     assert_ne!(with("1"), with("2"), "predictions take a seed of their own");
@@ -399,7 +421,10 @@ fn a_seed_gives_the_same_bytes_whatever_the_threads() {
 #[test]
 fn a_reader_that_has_had_enough_is_no_error() {
     let dir = folder();
-    succeed(dir.path(), &[&["fit", "houses.csv", "--target", "price", "--out", "m", "-q"], SHORT].concat());
+    succeed(
+        dir.path(),
+        &[&["fit", "houses.csv", "--target", "price", "--method", "mean-field", "--out", "m", "-q"], SHORT].concat(),
+    );
     for args in [&["predict", "m", "houses.csv"][..], &["methods"], &["inspect", "m", "--json"]] {
         let mut child = program(dir.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
@@ -418,7 +443,10 @@ fn separators_do_not_change_the_answer() {
     std::fs::write(d.join("tab.tsv"), text.replace(',', "\t")).unwrap();
     std::fs::write(d.join("crlf.csv"), format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap();
     let model = |data: &str| {
-        succeed(d, &["fit", data, "--target", "price", "-q", "--set", "epochs=3", "--out", "m"]);
+        succeed(
+            d,
+            &["fit", data, "--target", "price", "-q", "--method", "mean-field", "--set", "epochs=3", "--out", "m"],
+        );
         std::fs::read(d.join("m")).unwrap()
     };
     let plain = model("houses.csv");
@@ -433,7 +461,21 @@ fn predictions_stay_beside_their_rows() {
     let d = dir.path();
     succeed(
         d,
-        &["fit", "houses.csv", "--target", "price", "--missing", "drop", "-q", "--set", "epochs=2", "--out", "m"],
+        &[
+            "fit",
+            "houses.csv",
+            "--target",
+            "price",
+            "--missing",
+            "drop",
+            "-q",
+            "--method",
+            "mean-field",
+            "--set",
+            "epochs=2",
+            "--out",
+            "m",
+        ],
     );
     let rows = "size,age,district,garden\n50,3,east,true\n,4,east,true\n60,5,north,false\n";
     std::fs::write(d.join("gap.csv"), rows).unwrap();
@@ -451,7 +493,7 @@ fn numbers_that_look_like_classes_get_a_note() {
     let dir = folder();
     let rows: String = (0..30).map(|i| format!("{i},{}\n", i % 3)).collect();
     std::fs::write(dir.path().join("k.csv"), format!("x,k\n{rows}")).unwrap();
-    let fit = ["fit", "k.csv", "--target", "k", "--set", "epochs=1"];
+    let fit = ["fit", "k.csv", "--target", "k", "--method", "mean-field", "--set", "epochs=1"];
     let said = |more: &[&str]| succeed(dir.path(), &[&fit[..], more].concat()).stderr;
     assert!(said(&[]).contains("--task classification"));
     assert_eq!(said(&["--task", "classification"]) + &said(&["--task", "regression"]) + &said(&["-q"]), "");
@@ -463,7 +505,10 @@ fn numbers_of_any_size_come_back_in_their_unit() {
     for unit in ["e-60", "e60"] {
         let rows: String = (1..20).map(|i| format!("{i}{unit},{}{unit}\n", i * i % 7)).collect();
         std::fs::write(dir.path().join("u.csv"), format!("x,y\n{rows}")).unwrap();
-        succeed(dir.path(), &["fit", "u.csv", "--target", "y", "-q", "--set", "epochs=2", "--out", "m"]);
+        succeed(
+            dir.path(),
+            &["fit", "u.csv", "--target", "y", "-q", "--method", "mean-field", "--set", "epochs=2", "--out", "m"],
+        );
         let text = succeed(dir.path(), &["predict", "m", "u.csv"]).stdout;
         for cell in text.lines().skip(1).flat_map(|l| l.split(',')) {
             let v: f64 = cell.parse().unwrap();
@@ -479,7 +524,10 @@ fn a_large_mean_does_not_swallow_the_interval() {
     let dir = folder();
     let rows: String = (0..40).map(|i| format!("{i},{}\n", 1_700_000_000 + i * 7 % 11)).collect();
     std::fs::write(dir.path().join("t.csv"), format!("x,time\n{rows}")).unwrap();
-    succeed(dir.path(), &["fit", "t.csv", "--target", "time", "-q", "--set", "epochs=50", "--out", "m"]);
+    succeed(
+        dir.path(),
+        &["fit", "t.csv", "--target", "time", "-q", "--method", "mean-field", "--set", "epochs=50", "--out", "m"],
+    );
     for line in succeed(dir.path(), &["predict", "m", "t.csv"]).stdout.lines().skip(1) {
         let v: Vec<f64> = line.split(',').map(|c| c.parse().unwrap()).collect();
         let (mean, std, lower, upper) = (v[0], v[1], v[4], v[5]);
@@ -503,6 +551,8 @@ fn large_counts_are_found() {
         "-q",
         "--network",
         "8",
+        "--method",
+        "mean-field",
         "--set",
         "epochs=1000",
         "--out",

@@ -46,7 +46,7 @@ fn what_it_is_not_for_is_said_in_one_sentence() {
     let residual = "[network]\nlayers = [{ kind = \"dense\", units = 4, activation = \"tanh\" }, \
                     { kind = \"residual\", layers = [{ kind = \"dense\", units = 4, activation = \"tanh\" }] }]\n";
     std::fs::write(d.join("c.toml"), residual).unwrap();
-    fit(d, "residual.st", &["--config", "c.toml"]);
+    fit(d, "residual.st", &["--config", "c.toml", "--method", "mean-field"]);
     for (model, expected) in
         [("point.st", "of kind 'point'"), ("residual.st", "this network has 'residual (dense 4 tanh)'")]
     {

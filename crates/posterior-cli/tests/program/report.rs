@@ -96,7 +96,7 @@ const SHORT: &[&str] = &["--network", "8", "--set", "epochs=60", "-q"];
 fn an_evaluation_of_numbers() {
     let dir = folder();
     let d = dir.path();
-    succeed(d, &[&["fit", "houses.csv", "--target", "price", "--out", "m"], SHORT].concat());
+    succeed(d, &[&["fit", "houses.csv", "--target", "price", "--method", "mean-field", "--out", "m"], SHORT].concat());
     let said = succeed(d, &["evaluate", "m", "houses.csv", "--report", "r.html"]).stdout;
     assert!(said.contains("crps") && said.contains("page in r.html"), "{said}");
     // Transforms, coverage, predicted against true, two parts of uncertainty, risk, training.
@@ -109,7 +109,7 @@ fn an_evaluation_of_one_input_has_bands() {
     let d = dir.path();
     let rows: String = (0..80).map(|i| format!("{},{}\n", i as f64 / 20.0, (i as f64 / 8.0).sin())).collect();
     std::fs::write(d.join("wave.csv"), format!("time,height\n{rows}")).unwrap();
-    succeed(d, &[&["fit", "wave.csv", "--target", "height", "--out", "m"], SHORT].concat());
+    succeed(d, &[&["fit", "wave.csv", "--target", "height", "--method", "mean-field", "--out", "m"], SHORT].concat());
     succeed(d, &["evaluate", "m", "wave.csv", "--report", "r.html", "-q"]);
     check(d, "r.html", 7);
     assert!(std::fs::read_to_string(d.join("r.html")).unwrap().contains("height by time"));
@@ -119,7 +119,7 @@ fn an_evaluation_of_one_input_has_bands() {
 fn an_evaluation_of_classes() {
     let dir = folder();
     let d = dir.path();
-    succeed(d, &[&["fit", "birds.csv", "--target", "species", "--out", "m"], SHORT].concat());
+    succeed(d, &[&["fit", "birds.csv", "--target", "species", "--method", "mean-field", "--out", "m"], SHORT].concat());
     succeed(d, &["evaluate", "m", "birds.csv", "--report", "r.html", "-q"]);
     // Reliability, two parts of uncertainty, risk, training.
     check(d, "r.html", 4);

@@ -32,14 +32,19 @@ fn one_sentence(files: &[(&str, &[u8])], args: &[&str], expected: &[&str]) {
 
 /// A fit of `text` as a file, with an older model in the place of the new one.
 fn fit(text: &str, flags: &[&str], expected: &[&str]) {
-    let args = [&["fit", "data.csv", "--out", "old.st", "--set", "epochs=1"], flags].concat();
+    let args = [&["fit", "data.csv", "--out", "old.st", "--set", "epochs=1"], &mean_field(flags)[..], flags].concat();
     one_sentence(&[("data.csv", text.as_bytes())], &args, expected);
 }
 
 /// A fit of the good file with other flags.
 fn fit_houses(flags: &[&str], expected: &[&str]) {
-    let args = [&["fit", "houses.csv", "--out", "old.st", "--target", "price", "--set", "epochs=1"], flags].concat();
-    one_sentence(&[], &args, expected);
+    let fit = ["fit", "houses.csv", "--out", "old.st", "--target", "price", "--set", "epochs=1"];
+    one_sentence(&[], &[&fit[..], &mean_field(flags), flags].concat(), expected);
+}
+
+/// The method that has the settings of these fits, unless the flags name one.
+fn mean_field(flags: &[&str]) -> Vec<&'static str> {
+    if flags.contains(&"--method") { Vec::new() } else { vec!["--method", "mean-field"] }
 }
 
 /// A model of houses, fitted once.
@@ -49,7 +54,20 @@ fn model() -> &'static [u8] {
         let dir = folder();
         succeed(
             dir.path(),
-            &["fit", "houses.csv", "--target", "price", "--network", "4", "--set", "epochs=2", "--out", "m"],
+            &[
+                "fit",
+                "houses.csv",
+                "--target",
+                "price",
+                "--network",
+                "4",
+                "--method",
+                "mean-field",
+                "--set",
+                "epochs=2",
+                "--out",
+                "m",
+            ],
         );
         std::fs::read(dir.path().join("m")).unwrap()
     })
@@ -222,7 +240,7 @@ fn model_files_that_are_damaged_foreign_or_hostile() {
 fn places_one_cannot_write_to_are_known_before_the_work() {
     let price = ["--target", "price"];
     // A fit of a million epochs would never come to its end here.
-    let long = [&["fit", "houses.csv", "--set", "epochs=1000000"], &price[..]].concat();
+    let long = [&["fit", "houses.csv", "--method", "mean-field", "--set", "epochs=1000000"], &price[..]].concat();
     one_sentence(&[], &[&long[..], &["--out", "no/where.st"]].concat(), &["cannot write no/where.st"]);
     one_sentence(&[], &[&long[..], &["--out", "."]].concat(), &["cannot write .", "folder"]);
     one_sentence(&[], &["demo", "--out", "no/where.html"], &["cannot write no/where.html"]);
@@ -313,7 +331,7 @@ fn models_that_cannot_be_compressed() {
     let dir = folder();
     let fit = ["fit", "houses.csv", "--target", "price", "--network", "4", "--set", "epochs=2", "-q"];
     succeed(dir.path(), &[&fit[..], &["--method", "map", "--out", "point"]].concat());
-    succeed(dir.path(), &[&fit[..], &["--out", "dense"]].concat());
+    succeed(dir.path(), &[&fit[..], &["--method", "mean-field", "--out", "dense"]].concat());
     succeed(dir.path(), &["compress", "dense", "--out", "sparse", "-q"]);
     for kind in ["point", "sparse"] {
         let model = std::fs::read(dir.path().join(kind)).unwrap();
@@ -365,7 +383,10 @@ fn names_with_spaces_and_other_letters_are_names() {
     let name = "häuser ☃ 1.csv";
     std::fs::copy(dir.path().join("houses.csv"), dir.path().join(name)).unwrap();
     let model = "mödel 1.st";
-    succeed(dir.path(), &["fit", name, "--target", "price", "--set", "epochs=1", "--out", model, "--quiet"]);
+    succeed(
+        dir.path(),
+        &["fit", name, "--target", "price", "--method", "mean-field", "--set", "epochs=1", "--out", model, "--quiet"],
+    );
     let run = succeed(dir.path(), &["predict", model, name]);
     assert_eq!(run.stdout.lines().count(), 61);
     assert!(!Path::new(dir.path()).join("model.safetensors").exists());
@@ -376,7 +397,20 @@ fn birds() -> &'static [u8] {
     static MODEL: OnceLock<Vec<u8>> = OnceLock::new();
     MODEL.get_or_init(|| {
         let dir = folder();
-        let fit = ["fit", "birds.csv", "--target", "species", "--network", "4", "--set", "epochs=2", "--out", "m"];
+        let fit = [
+            "fit",
+            "birds.csv",
+            "--target",
+            "species",
+            "--network",
+            "4",
+            "--method",
+            "mean-field",
+            "--set",
+            "epochs=2",
+            "--out",
+            "m",
+        ];
         succeed(dir.path(), &fit);
         std::fs::read(dir.path().join("m")).unwrap()
     })
@@ -502,12 +536,21 @@ fn attacks_that_cannot_begin() {
     refused(m, &["attack", "m", "birds.csv", "--epsilon", "0.1,x"], &["numbers above 0"]);
     refused(m, &["attack", "m", "birds.csv"], &["--epsilon"]);
     refused(m, &["attack", "m", "birds.csv", "--epsilon", "0.1", "--attack", "fsgm"], &["fgsm", "pgd"]);
-    refused(&[], &["compare", "houses.csv", "--target", "price", "--budget", "0"], &["number of seconds above 0"]);
+    for wrong in ["0", "-1"] {
+        refused(
+            &[],
+            &["compare", "houses.csv", "--target", "price", "--budget", wrong],
+            &["number of seconds above 0"],
+        );
+    }
     let words: String =
         (0..12).map(|i| format!("{},{}\n", ["red", "green", "blue"][i % 3], ["a", "b"][i % 2])).collect();
     let dir = folder();
     std::fs::write(dir.path().join("w.csv"), format!("colour,kind\n{words}")).unwrap();
-    succeed(dir.path(), &["fit", "w.csv", "--target", "kind", "--set", "epochs=1", "--out", "w.st", "-q"]);
+    succeed(
+        dir.path(),
+        &["fit", "w.csv", "--target", "kind", "--method", "mean-field", "--set", "epochs=1", "--out", "w.st", "-q"],
+    );
     let run = run(dir.path(), &["attack", "w.st", "w.csv", "--epsilon", "0.1"]);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("w.csv: no column of numbers could be changed"), "{}", run.stderr);

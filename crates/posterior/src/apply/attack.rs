@@ -86,7 +86,9 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
     let (network, likelihood) = (R::network(&*model.network), R::likelihood(&*model.likelihood));
     let (width, outputs, targets) = (model.network.input().len(), model.network.outputs(), model.likelihood.targets());
     let size = model.network.layout().len();
-    let draws = if model.posterior.is_point() { 1 } else { draws.max(1) };
+    // The draws of the predictive that is attacked: all members of an ensemble, each once.
+    let most = if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(usize::MAX) };
+    let draws = draws.clamp(1, most);
     let key = key.purpose(Purpose::Draw);
     let rows = x.len() / width;
     let (mut values, mut gradient) = (vec![0.0; rows], vec![R::ZERO; x.len()]);
@@ -104,7 +106,7 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
         // Running maxima of log p(y | fₛ), and sums of p(y | fₛ) and of p(y | fₛ)·∂ log p/∂x relative to them.
         let (mut largest, mut sum) = (vec![f64::NEG_INFINITY; n], vec![0.0; n]);
         for s in 0..draws {
-            model.posterior.draw_into(key.step(s as u64), &mut team.draw);
+            model.posterior.draw_of_into(s, draws, key.step(s as u64), &mut team.draw);
             team.w.iter_mut().zip(&team.draw.w).for_each(|(w, d)| *w = R::of(f64::from(*d)));
             let (w, noise) = team.w.split_at(size);
             let pass = Pass { mode: team.draw.mode, layer: 0, first_row: first as u64, threads: Threads::One };

@@ -3,9 +3,11 @@
 mod file;
 mod import;
 mod recipe;
+mod usual;
 
 pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
+pub use usual::FEW;
 
 use crate::apply::calibrate::Calibration;
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
@@ -80,7 +82,7 @@ impl Model {
     ) -> Result<Model> {
         let Encoded { data, .. } = encoder.encode(table, true)?;
         let rows = data.rows;
-        let resolved = recipe.resolve(&encoder)?;
+        let resolved = recipe.with_default_method(&encoder, rows)?.resolve(&encoder)?;
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
         let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
         let mut problem = resolved.problem(data)?;

@@ -1,5 +1,6 @@
 //! A recipe: network, likelihood, prior, method, each by name with settings; what a configuration file holds.
 
+use super::usual;
 use crate::data::{Dataset, Encoder, TargetKind};
 use crate::error::{Error, Result};
 use crate::inference::{self, Method};
@@ -72,7 +73,7 @@ pub struct Recipe {
     /// Layers whose prior is wider or narrower than the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layer_priors: Vec<LayerPrior>,
-    /// How to infer; none means mean-field.
+    /// How to infer; none means what [`Recipe::with_default_method`] takes.
     #[serde(default)]
     pub method: Choice,
 }
@@ -111,7 +112,7 @@ impl Recipe {
 
     /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
     pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
-        let method_entry = inference::find(self.method.name.as_deref().unwrap_or("mean-field"))?;
+        let method_entry = inference::find(self.method.name.as_deref().unwrap_or(usual::WITH_FEW_ROWS))?;
         let method = method_entry.configure(&self.method.pairs())?;
         let usual = match outcome {
             Outcome::Real => method.real_likelihood(),

@@ -45,7 +45,8 @@ fn fit(table: &Table, method: &str, target: &str) -> Model {
 /// Central differences with step 1e-5 in f64: an error of about 1e-10 from the third derivative and 1e-11 from rounding.
 #[test]
 fn gradients_against_finite_differences() {
-    for (method, classes) in [("map", true), ("mean-field", true), ("mc-dropout", true), ("mean-field", false)] {
+    let cases = [("map", true), ("mean-field", true), ("mc-dropout", true), ("ensemble", true), ("mean-field", false)];
+    for (method, classes) in cases {
         let table = table(classes);
         let model = fit(&table, method, "t");
         let rows = model.encoder.encode(&table, true).unwrap();

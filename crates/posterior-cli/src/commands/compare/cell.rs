@@ -4,13 +4,18 @@ use super::Plan;
 use crate::memory::Gauge;
 use posterior::ErrorKind;
 use posterior::artifact;
+use posterior::diagnose::Diagnosis;
 use posterior::inference::{Flow, Observer, Progress};
 use posterior::model::Model;
 use posterior::predict::Predictive;
+use posterior::rng::Key;
 use posterior::score::{METRICS, Scored};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// Draws by which a reference with a density is held against the posterior.
+const JUDGED_DRAWS: usize = 1000;
 
 /// What came of a fit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -40,6 +45,27 @@ pub struct Done {
     pub memory_bytes: u64,
     /// Size of the model file.
     pub model_bytes: u64,
+    /// Of a reference: whether its own predictions can be believed.
+    #[serde(default)]
+    pub judged: Option<Judged>,
+}
+
+/// A diagnosis in short.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Judged {
+    /// Whether the others may be measured by it.
+    pub trusted: bool,
+    /// The verdict, as `posterior diagnose` says it.
+    pub sentence: String,
+}
+
+/// Chains are judged at the test rows, where the others are measured by them; anything else at the rows it was fitted to.
+fn judge(plan: &Plan, model: &Model, split: usize) -> posterior::Result<Judged> {
+    let split = &plan.splits[split];
+    let rows = if model.posterior.chains().is_some() { &split.validation } else { &split.train };
+    let rows = model.encoder.encode(&plan.table.select(rows), true)?;
+    let verdict = Diagnosis::new(model, Some(&rows), JUDGED_DRAWS, Key::new(plan.seed))?.verdict;
+    Ok(Judged { trusted: verdict.is_yes(), sentence: verdict.sentence() })
 }
 
 /// Stops a fit at its deadline.
@@ -96,7 +122,8 @@ pub fn run(
         });
         fitted(&model, &predictive);
         let model_bytes = artifact::to_bytes(&model)?.len() as u64;
-        Ok(Done { scores: scores.collect(), fidelity, seconds, predict_seconds, memory_bytes, model_bytes })
+        let judged = (plan.reference == Some(method)).then(|| judge(plan, &model, split)).transpose()?;
+        Ok(Done { scores: scores.collect(), fidelity, seconds, predict_seconds, memory_bytes, model_bytes, judged })
     };
     // A method that breaks down loses its place in the table, not the table.
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {

@@ -58,9 +58,11 @@ pub fn page(compared: &Compared, summary: &Summary, data: &Path) -> Page {
         };
         sections.push(Section {
             heading: format!("How far from {name}"),
-            text: "Distances of each method's predictions to the reference's, on the test rows: agreement is the part of rows with the same \
-                   class, total variation the most by which a probability differs, Wasserstein how far mass must be moved."
-                .into(),
+            text: format!(
+                "Distances of each method's predictions to the reference's, on the test rows: agreement is the part of rows with the same \
+                 class, total variation the most by which a probability differs, Wasserstein how far mass must be moved.\n\n{}",
+                summary.reference_lines(compared).iter().map(|l| sentence(l)).collect::<Vec<_>>().join(" ")
+            ),
             charts: ["agreement", "total_variation", "wasserstein"].iter().filter_map(|k| of(k)).collect(),
             table: None,
         });
@@ -78,6 +80,13 @@ pub fn page(compared: &Compared, summary: &Summary, data: &Path) -> Page {
         ),
         sections,
     }
+}
+
+/// With a capital and a full stop.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first = letters.next().map_or(String::new(), |c| c.to_uppercase().collect());
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
 }
 
 fn failed(summary: &Summary) -> String {

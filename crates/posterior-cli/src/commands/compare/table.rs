@@ -1,7 +1,7 @@
 //! The table of a comparison: means over splits, paired differences to the best, ranks, costs, and what failed.
 
 use super::Compared;
-use super::cell::{Done, Outcome};
+use super::cell::{Done, Judged, Outcome};
 use crate::cli::Compare;
 use crate::output::{count, number, seconds, table};
 use posterior::score::{METRICS, Metric, find, mean_and_error, mean_ranks, paired};
@@ -40,6 +40,8 @@ pub struct Row {
 pub struct Summary {
     pub rows: Vec<Row>,
     pub best: Option<&'static str>,
+    /// The reference's own diagnosis, split by split.
+    pub judged: Vec<(usize, Judged)>,
 }
 
 impl Summary {
@@ -89,7 +91,28 @@ impl Summary {
                 failures: cells[m].iter().enumerate().filter_map(failure).collect(),
             }
         };
-        Summary { rows: order.into_iter().map(row).collect(), best: best.map(|m| plan.methods[m].name) }
+        let of_reference = plan.reference.map_or(&[][..], |r| &cells[r]);
+        let judged = of_reference.iter().enumerate().filter_map(|(s, c)| Some((s, done(c)?.judged.clone()?)));
+        Summary {
+            rows: order.into_iter().map(row).collect(),
+            best: best.map(|m| plan.methods[m].name),
+            judged: judged.collect(),
+        }
+    }
+
+    /// Whether the others may be measured by the reference: a sentence for every reason why not, or one that says they may.
+    pub fn reference_lines(&self, compared: &Compared) -> Vec<String> {
+        let Some(name) = compared.plan.reference.map(|r| compared.plan.methods[r].name) else { return Vec::new() };
+        let doubted = self.judged.iter().filter(|(_, j)| !j.trusted).map(|(s, j)| (*s, j.sentence.as_str()));
+        let lines = by_reason(doubted)
+            .into_iter()
+            .map(|(sentence, splits)| format!("distances to {name} on {splits} are not to be relied on. {sentence}"));
+        let lines: Vec<String> = lines.collect();
+        match (lines.is_empty(), self.judged.len()) {
+            (true, 0) => Vec::new(),
+            (true, n) => vec![format!("the predictions of {name} can be trusted on {}", count(n, "split"))],
+            _ => lines,
+        }
     }
 
     /// The scores that some method has, in the order they are shown.
@@ -133,17 +156,8 @@ impl Summary {
     pub fn failures(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for row in &self.rows {
-            let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();
-            for (split, why) in &row.failures {
-                match reasons.iter_mut().find(|(w, _)| w == why) {
-                    Some((_, splits)) => splits.push(*split),
-                    None => reasons.push((why, vec![*split])),
-                }
-            }
-            for (why, splits) in reasons {
-                let splits: Vec<String> = splits.iter().map(usize::to_string).collect();
-                let word = if splits.len() == 1 { "split" } else { "splits" };
-                lines.push(format!("{}, {word} {}: {why}", row.method, splits.join(", ")));
+            for (why, splits) in by_reason(row.failures.iter().map(|(split, why)| (*split, why.as_str()))) {
+                lines.push(format!("{}, {splits}: {why}", row.method));
             }
         }
         lines
@@ -161,6 +175,9 @@ impl Summary {
         out += &table(&head, &rows);
         for line in self.failures() {
             out += &format!("not done: {line}\n");
+        }
+        for line in self.reference_lines(compared) {
+            out += &format!("reference: {line}\n");
         }
         if let Some(path) = &args.report {
             out += &format!("page in {}\n", path.display());
@@ -200,12 +217,31 @@ impl Summary {
             "ranked_by": BY,
             "best": self.best,
             "reference": plan.reference.map(|r| plan.methods[r].name),
+            "reference_trusted": plan.reference.map(|_| !self.judged.is_empty() && self.judged.iter().all(|(_, j)| j.trusted)),
+            "reference_verdicts": self
+                .judged
+                .iter()
+                .map(|(s, j)| json!({ "split": s, "trusted": j.trusted, "sentence": j.sentence }))
+                .collect::<Vec<_>>(),
             "fits_taken_from_state": compared.taken,
             "state": args.state.display().to_string(),
             "report": args.report.as_ref().map(|p| p.display().to_string()),
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Reasons, each once, with the splits it holds for.
+fn by_reason<'a>(all: impl Iterator<Item = (usize, &'a str)>) -> Vec<(&'a str, String)> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (split, why) in all {
+        match reasons.iter_mut().find(|(w, _)| *w == why) {
+            Some((_, splits)) => splits.push(split.to_string()),
+            None => reasons.push((why, vec![split.to_string()])),
+        }
+    }
+    let said = |splits: Vec<String>| format!("split{} {}", if splits.len() == 1 { "" } else { "s" }, splits.join(", "));
+    reasons.into_iter().map(|(why, splits)| (why, said(splits))).collect()
 }
 
 fn done(outcome: &Outcome) -> Option<&Done> {
