@@ -321,7 +321,8 @@ fn the_density_of_a_draw_is_that_of_its_covariance() {
     let subset = Subset::all(&**problem.network()).unwrap();
     for structure in STRUCTURES {
         let mut laplace = LaplaceApproximation::new(&problem, w.clone(), &subset, options(structure)).unwrap();
-        let normal = posterior::distribution::MultivariateNormal::new(w.clone(), &laplace.covariance().unwrap()).unwrap();
+        let normal =
+            posterior::distribution::MultivariateNormal::new(w.clone(), &laplace.covariance().unwrap()).unwrap();
         let q = laplace.posterior().unwrap();
         let draw = q.draw(Key::new(9)).w;
         let expected = posterior::distribution::MultiDistribution::log_density(&normal, &wide(&draw));
