@@ -95,13 +95,13 @@ impl Tridiagonal {
             MemStack::new(&mut memory),
         );
         drop(self.reflections);
-        transpose(&mut vectors, n);
+        transpose_in_place(&mut vectors, n);
         Ok(Eigen { n, values, vectors })
     }
 }
 
 /// In place, by squares that stay in the cache.
-fn transpose(a: &mut [f64], n: usize) {
+fn transpose_in_place(a: &mut [f64], n: usize) {
     const SIDE: usize = 32;
     for i0 in (0..n).step_by(SIDE) {
         for j0 in (i0..n).step_by(SIDE) {
@@ -127,7 +127,7 @@ impl Eigen {
     /// Decomposes a symmetric matrix of order n; the upper triangle is not read.
     pub fn new(a: &[f64], n: usize) -> Result<Eigen> {
         let mut lower = a.to_vec();
-        transpose(&mut lower, n);
+        transpose_in_place(&mut lower, n);
         Tridiagonal::new(lower, n)?.eigen()
     }
 
