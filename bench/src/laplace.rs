@@ -152,9 +152,8 @@ pub fn run(threads: usize) {
             let after_fit = memory("VmHWM");
             let ggn = problem.ggn(&w, &subset, kept);
             let mut result = (1.0, 1.0, 0.0);
-            let decompose = || {
-                LaplaceApproximation::from_ggn(&problem, w.clone(), &ggn, &subset, options).expect("a spectrum")
-            };
+            let decompose =
+                || LaplaceApproximation::from_ggn(&problem, w.clone(), &ggn, &subset, options).expect("a spectrum");
             measure(who, &line("evidence"), || result = evidence_steps(&decompose(), name == "reg"));
             let after_evidence = memory("VmHWM");
             measure(who, &line("posterior"), || drop(black_box(decompose().posterior())));

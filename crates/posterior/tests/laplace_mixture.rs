@@ -71,8 +71,7 @@ fn on_a_linear_model_members_coincide_with_the_posterior() {
     let data = linear.problem.data();
     let features: Vec<f64> = data.x.to::<f64>().chunks(INPUTS).flat_map(|r| [r[0], r[1], r[2], 1.0]).collect();
     let features = MatRef::new(&features, data.rows, DIM);
-    let exact =
-        LinearRegression::fit(features, &data.y, None, NOISE * NOISE, &[0.0; DIM], &[1.0 / 0.16; DIM]).unwrap();
+    let exact = LinearRegression::fit(features, &data.y, None, NOISE * NOISE, &[0.0; DIM], &[1.0 / 0.16; DIM]).unwrap();
     for structure in ["full", "kron"] {
         let settings = [("epochs", Value::Int(200)), ("tune", text("none")), ("structure", text(structure))];
         let q = fit(&linear.problem, &settings).posterior;
@@ -231,9 +230,8 @@ fn the_evidence_is_the_log_of_the_mean_of_the_members() {
     let key = Key::new(3).purpose(Purpose::Member);
     let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
     let method = find("laplace").unwrap().configure(&given).unwrap();
-    let alone: Vec<Box<dyn Posterior>> = (0..MEMBERS as u64)
-        .map(|k| method.fit(&problem, key.derive(k), &mut Silent).unwrap().posterior)
-        .collect();
+    let alone: Vec<Box<dyn Posterior>> =
+        (0..MEMBERS as u64).map(|k| method.fit(&problem, key.derive(k), &mut Silent).unwrap().posterior).collect();
     for (a, b) in q.members().iter().zip(&alone) {
         assert_eq!(a.tensors(), b.tensors());
     }

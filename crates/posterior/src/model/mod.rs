@@ -14,9 +14,7 @@ use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
-use crate::predict::{
-    LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale,
-};
+use crate::predict::{LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
 use crate::rng::Key;
 use crate::settings::Value;
 use std::sync::Arc;

@@ -39,8 +39,7 @@ impl LinearisedMixture {
             1 => components,
             members => components.div_ceil(members).max(2),
         };
-        let member =
-            |q| LinearisedPredictor::new(network.clone(), likelihood.clone(), q, each, link, scale.clone());
+        let member = |q| LinearisedPredictor::new(network.clone(), likelihood.clone(), q, each, link, scale.clone());
         Ok(LinearisedMixture { members: gaussians.into_iter().map(member).collect::<Result<_>>()? })
     }
 

@@ -199,9 +199,8 @@ fn size(bytes: u128) -> String {
 /// Tells what a large run takes, and refuses what does not fit. As many members are in work as there are threads; the Gaussians of the others wait.
 fn plan(subset: &Subset, structure: Structure, members: usize, observer: &mut dyn Observer) -> Result<()> {
     let at_work = members.min(rayon::current_num_threads().max(1));
-    let needed = |s: Structure| {
-        at_work as u128 * subset.bytes(s) + (members - at_work) as u128 * subset.posterior_bytes(s)
-    };
+    let needed =
+        |s: Structure| at_work as u128 * subset.bytes(s) + (members - at_work) as u128 * subset.posterior_bytes(s);
     let bytes = needed(structure);
     let of = |s: Structure| size(needed(s));
     let (kron, diagonal) = (of(Structure::Kron), of(Structure::Diagonal));

@@ -82,13 +82,10 @@ impl Tridiagonal {
         }
         let mut vectors = vec![0.0; n * n];
         let values = self.solve(Some(&mut vectors))?;
-        let mut memory = MemBuffer::new(
-            faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<f64>(
-                n - 1,
-                self.factors.nrows(),
-                n,
-            ),
-        );
+        let mut memory =
+            MemBuffer::new(faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<
+                f64,
+            >(n - 1, self.factors.nrows(), n));
         turn(
             MatRef::from_column_major_slice(&self.reflections, n, n).submatrix(1, 0, n - 1, n - 1),
             self.factors.as_ref(),

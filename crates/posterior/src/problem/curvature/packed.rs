@@ -72,7 +72,9 @@ impl FullCurvature {
             let mut values = sums.iter();
             if same && a.units == 1 {
                 let inputs = a.inputs + 1;
-                (0..inputs * inputs).zip(values).for_each(|(k, v)| put(a.index(k / inputs, 0), a.index(k % inputs, 0), *v));
+                (0..inputs * inputs)
+                    .zip(values)
+                    .for_each(|(k, v)| put(a.index(k / inputs, 0), a.index(k % inputs, 0), *v));
                 continue;
             }
             for i in 0..=a.inputs {
