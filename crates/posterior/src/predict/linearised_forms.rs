@@ -1,4 +1,4 @@
-//! J Σ Jᵀ of rows for the three shapes of Σ, from the factors of J: never rows × outputs × parameters where layers are dense.
+//! J Σ Jᵀ of rows for every shape of Σ, from the factors of J: never rows × outputs × parameters where layers are dense.
 //!
 //! - By layer, Σ = (D L ⊗ R) diag(v) (D L ⊗ R)ᵀ (Kronecker factors; with L = R = I a diagonal): with a = LᵀDx̃ and b_k = Rᵀg_k the covariance of outputs k, l is
 //!   Σⱼ (Σᵢ aᵢ² vᵢⱼ) b_kj b_lj. Cost per row: in² + K·out² + in·out + K²·out per layer.
@@ -8,12 +8,12 @@
 //!   standard deviation: about what rounding F has cost already. Cost per row: in².
 //! - Σ whole, positions sharing weights: J written out, |FᵀJᵀ|² with Σ = F Fᵀ. Cost per row: K·P².
 
+use super::linearised_pairs::{by_pair, packed};
 use crate::math::{Mat, Real, Threads, gemm};
 use crate::nn::{JacobianFactors, Leaf};
 use crate::posterior::{BlockGaussian, GaussianBlock};
-use crate::problem::curvature::{outer, pair_sizes, pairs, write_jacobians};
+use crate::problem::curvature::{pair_sizes, pairs, write_jacobians};
 use crate::simd_fn;
-use rayon::prelude::*;
 
 /// Inputs `first..first + rows` of a leaf.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Form {
     }
 }
 
-fn grow<R: Real>(v: &mut Vec<R>, len: usize) {
+pub(super) fn grow<R: Real>(v: &mut Vec<R>, len: usize) {
     if v.len() < len {
         v.resize(len, R::ZERO);
     }
@@ -226,55 +226,6 @@ fn diagonal(q: &BlockGaussian, leaves: &[Leaf], start: usize, n: usize) -> Optio
         Part { leaf, first: 0, rows, left: None, scale: vec![1.0; rows], right: None, variance }
     };
     Some(leaves.iter().enumerate().map(of).collect())
-}
-
-/// Rows of Σ that are written out at a time, about.
-const PANEL: usize = 128;
-
-/// Σ = F Fᵀ between two layers, in the order of products of inputs and of numbers of the outputs' matrix. Only a few rows of Σ exist at a time.
-fn packed(factor: &[f64], leaves: &[Leaf], (l, m): (usize, usize), start: usize, n: usize) -> Vec<f64> {
-    let (a, b, same) = (&leaves[l], &leaves[m], l == m);
-    let (u, v) = pair_sizes(leaves, (l, m));
-    // One unit: the matrix itself. Else of a layer with itself one triangle, since a product of two inputs stands for both orders.
-    let alone = same && v == 1;
-    let triangle = same && !alone;
-    let first = |i: usize| if triangle { i } else { 0 };
-    let mut out = vec![0.0; if alone { (a.inputs + 1).pow(2) } else { u * v }];
-    let (mut tasks, mut rest) = (Vec::new(), &mut out[..]);
-    let inputs = (PANEL / a.units).max(1);
-    for from in (0..=a.inputs).step_by(inputs) {
-        let these = from..(from + inputs).min(a.inputs + 1);
-        let count: usize = these.clone().map(|i| (b.inputs + 1 - first(i)) * v).sum();
-        let (now, later) = std::mem::take(&mut rest).split_at_mut(count);
-        rest = later;
-        tasks.push((these, now));
-    }
-    let columns = &factor[(b.start - start) * n..(b.start - start + b.len()) * n];
-    tasks.into_par_iter().for_each(|(these, out)| {
-        let count = these.len() * a.units;
-        let mut rows = Vec::with_capacity(count * n);
-        for i in these.clone() {
-            (0..a.units).for_each(|o| rows.extend_from_slice(&factor[(a.index(i, o) - start) * n..][..n]));
-        }
-        let mut panel = vec![0.0; count * b.len()];
-        gemm((count, b.len(), n), &mut panel, false, Mat::rows_of(&rows, n), Mat::transposed(columns, n), Threads::One);
-        let at = |i: usize, o: usize, j: usize, q: usize| {
-            panel[((i - these.start) * a.units + o) * b.len() + b.index(j, q) - b.start]
-        };
-        let mut to = out.iter_mut();
-        for i in these.clone() {
-            for j in first(i)..=b.inputs {
-                for o in 0..a.units {
-                    for q in if triangle { o } else { 0 }..b.units {
-                        let twice = triangle && i != j;
-                        let value = at(i, o, j, q) + if twice { at(i, q, j, o) } else { 0.0 };
-                        to.next().into_iter().for_each(|to| *to = value);
-                    }
-                }
-            }
-        }
-    });
-    out
 }
 
 fn by_layer(
@@ -372,85 +323,6 @@ fn gram(g: &[f64], outputs: usize, out: &mut [f64]) {
     for k in 0..outputs {
         for l in 0..outputs {
             out[k * outputs + l] += crate::math::linalg::dot(&g[k * n..(k + 1) * n], &g[l * n..(l + 1) * n]);
-        }
-    }
-}
-
-simd_fn! {
-    /// out ← G T: `outputs` rows of g times the matrix t of `ng × nt`.
-    fn times(g: &[f64], t: &[f64], ng: usize, nt: usize, out: &mut [f64]) {
-        for (g, out) in g.chunks_exact(ng).zip(out.chunks_exact_mut(nt)) {
-            out.fill(0.0);
-            for (g, t) in g.iter().zip(t.chunks_exact(nt)) {
-                for j in 0..nt {
-                    out[j] = crate::math::Real::mul_add::<F>(*g, t[j], out[j]);
-                }
-            }
-        }
-    }
-}
-
-fn by_pair(
-    matrix: &[f64],
-    factors: &JacobianFactors,
-    leaves: &[Leaf],
-    (l, m): (usize, usize),
-    rows: usize,
-    outputs: usize,
-    scratch: &mut [Vec<f64>; 4],
-    out: &mut [f64],
-) {
-    let (a, b, same) = (&leaves[l], &leaves[m], l == m);
-    let (u, v) = pair_sizes(leaves, (l, m));
-    let [products, contracted, square, turned] = scratch;
-    let alone = same && v == 1;
-    // One unit needs no products, only room for x̃ᵀΣ.
-    let u = if alone { a.inputs + 1 } else { u };
-    grow(products, rows * u);
-    grow(contracted, rows * v);
-    grow(square, a.units * b.units);
-    grow(turned, outputs * b.units);
-    let (products, contracted) = (&mut products[..rows * u], &mut contracted[..rows * v]);
-    if alone {
-        // x̃ᵀΣx̃ of one unit, without products.
-        let (n, x) = (a.inputs + 1, factors.inputs(l));
-        let turned = &mut products[..rows * n];
-        gemm((rows, n, n), turned, false, Mat::rows_of(x, n), Mat::rows_of(matrix, n), Threads::One);
-        for ((x, t), to) in x.chunks_exact(n).zip(turned.chunks_exact(n)).zip(&mut *contracted) {
-            *to = crate::math::linalg::dot(x, t);
-        }
-    } else {
-        let inputs = factors.inputs(l).chunks_exact(a.inputs + 1).zip(factors.inputs(m).chunks_exact(b.inputs + 1));
-        inputs.zip(products.chunks_exact_mut(u)).for_each(|((x, y), to)| outer(x, y, same, to));
-        gemm((rows, v, u), contracted, false, Mat::rows_of(&*products, u), Mat::rows_of(matrix, v), Threads::One);
-    }
-    let (square, turned) = (&mut square[..a.units * b.units], &mut turned[..outputs * b.units]);
-    let g = factors.deltas(l).chunks_exact(outputs * a.units).zip(factors.deltas(m).chunks_exact(outputs * b.units));
-    for ((t, (gl, gm)), out) in contracted.chunks_exact(v).zip(g).zip(out.chunks_exact_mut(outputs * outputs)) {
-        let t: &[f64] = if same {
-            let mut values = t.iter();
-            for o in 0..a.units {
-                for q in o..a.units {
-                    let value = *values.next().unwrap_or(&0.0);
-                    (square[o * a.units + q], square[q * a.units + o]) = (value, value);
-                }
-            }
-            square
-        } else {
-            t
-        };
-        times(gl, t, a.units, b.units, turned);
-        for k in 0..outputs {
-            for q in 0..outputs {
-                let value = crate::math::linalg::dot(
-                    &turned[k * b.units..(k + 1) * b.units],
-                    &gm[q * b.units..(q + 1) * b.units],
-                );
-                out[k * outputs + q] += value;
-                if !same {
-                    out[q * outputs + k] += value;
-                }
-            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod distance;
 mod linearised;
 mod linearised_forms;
 mod linearised_mixture;
+mod linearised_pairs;
 mod moments;
 mod predictive;
 mod predictor;

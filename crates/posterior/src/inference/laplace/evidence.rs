@@ -78,6 +78,20 @@ fn root(mut f: impl FnMut(f64) -> f64, from: f64) -> f64 {
     0.5 * (low + high)
 }
 
+/// Σ ln of factors of at least 1: a logarithm for every so many of them, as far as their product goes.
+fn log_product(factors: impl Iterator<Item = f64>) -> f64 {
+    const FAR: f64 = 1e150;
+    let (mut total, mut product) = (0.0, 1.0);
+    for factor in factors {
+        product *= factor;
+        if product > FAR {
+            total += product.ln();
+            product = 1.0;
+        }
+    }
+    total + product.ln()
+}
+
 impl Evidence {
     /// log p(D | δ, c).
     pub fn value(&self, delta: &[f64], noise_factor: f64) -> f64 {
@@ -87,8 +101,7 @@ impl Evidence {
         }
         for (group, delta) in self.groups.iter().zip(delta) {
             let inverse = 1.0 / (noise_factor * delta);
-            let logs: f64 = group.values.iter().map(|v| (v * inverse).ln_1p()).sum();
-            total -= 0.5 * (delta * group.scatter + logs);
+            total -= 0.5 * (delta * group.scatter + log_product(group.values.iter().map(|v| 1.0 + v * inverse)));
         }
         total
     }
@@ -259,6 +272,16 @@ mod tests {
         // It stops when a round moves a logarithm by less than 1e-6.
         let far = |a: f64, b: f64| (a.ln() - b.ln()).abs();
         assert!(far(by_layer[0], delta[0]) < 1e-4 && far(by_layer[1], delta[1]) < 1e-4 && far(by_c, c) < 1e-4);
+    }
+
+    #[test]
+    fn logarithms_of_products_are_sums_of_logarithms() {
+        let factors: Vec<f64> = normals(3, 2000).iter().map(|v| 1.0 + (20.0 * v).exp()).collect();
+        let sum: f64 = factors.iter().map(|f| f.ln()).sum();
+        // A rounding of 1e-16 for every factor, and of the sum, which is some 16 000.
+        assert!((log_product(factors.into_iter()) - sum).abs() < 1e-10 * sum);
+        assert_eq!(log_product(std::iter::empty()), 0.0);
+        assert!((log_product([1e200, 1e200, 2.0].into_iter()) - (400.0 * 10f64.ln() + 2f64.ln())).abs() < 1e-11);
     }
 
     #[test]

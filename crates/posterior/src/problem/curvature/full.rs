@@ -13,7 +13,7 @@ use crate::simd_fn;
 use rayon::prelude::*;
 
 /// Numbers of the products of one chunk, about: enough that large sums are not read and written too often.
-const PRODUCTS: usize = 1 << 19;
+const PRODUCTS: usize = 1 << 18;
 /// The same for a team: more would be fresh memory, whose pages cost more than the arithmetic.
 const TEAM_PRODUCTS: usize = 1 << 17;
 /// Teams that work side by side where all their sums together are at most so many numbers.
