@@ -5,7 +5,6 @@ mod compare;
 mod formats;
 mod golden;
 mod laplace;
-mod main;
 mod moments;
 mod report;
 mod sampling;
