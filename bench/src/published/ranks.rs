@@ -1,7 +1,7 @@
 //! Every method with the settings it comes with, on eleven small sets: mean rank by log-likelihood over all cells that all methods have.
 //!
-//! `methods=a,b` chooses among the methods and `default`; `sets`, `splits`, `held_out` and `state` are those of `uci`. This is the table that the default
-//! was chosen by.
+//! `methods=a,b` chooses among the methods and `default`; `sets`, `splits`, `held_out` and `state` are those of `uci`. This is the table that a default
+//! is chosen by.
 
 use super::cells::{Cell, Job, Options, SETS};
 use posterior::inference::{METHODS, find};

@@ -1,11 +1,12 @@
-//! What is fitted where the user names no method: Hamiltonian Monte Carlo where rows × parameters are at most [`FEW`], else a deep ensemble.
+//! What is fitted where the user names no method: Hamiltonian Monte Carlo where rows × parameters are at most [`FEW`], else a deep ensemble, whose
+//! noise is of one scale unless the user says otherwise.
 //!
-//! Draws of the posterior itself predict best wherever there is time for them (`posterior-bench published ranks`, the table in `bench/README.md`), and they
-//! need no tuning: chains find their own steps, the noise is a part of what is drawn, and there is nothing that could be
+//! Draws of the posterior itself predict best wherever there is time for them (figures in `bench/README.md`; `posterior-bench published ranks` makes the whole
+//! table), and they need no tuning: chains find their own steps, the noise is a part of what is drawn, and there is nothing that could be
 //! trained too long. A gradient costs some rows × parameters operations; with at most [`FEW`] of them, a fit stays within a minute on two cores.
 
 use super::{Choice, Recipe};
-use crate::data::Encoder;
+use crate::data::{Encoder, TargetKind};
 use crate::error::Result;
 use crate::settings::Value;
 
@@ -31,6 +32,10 @@ impl Recipe {
         let parameters = recipe.resolve(encoder)?.network.layout().len();
         if rows.saturating_mul(parameters) > FEW {
             recipe.method = Choice::named(WITH_MANY_ROWS);
+            // An ensemble's own likelihood, noise by input, is too sure of itself where rows are few for it, and nobody has said that they are enough.
+            if recipe.likelihood.name.is_none() && matches!(encoder.target_kind(), TargetKind::Real(_)) {
+                recipe.likelihood.name = Some("gaussian".to_owned());
+            }
         } else {
             HMC.iter().for_each(|(key, value)| {
                 recipe.method.settings.insert((*key).to_owned(), Value::Int(*value));
@@ -61,7 +66,8 @@ mod tests {
         for (rows, name) in [(20, "hmc"), (FEW / 151, "hmc"), (FEW / 151 + 1, "ensemble"), (usize::MAX, "ensemble")] {
             let recipe = Recipe::default().with_default_method(&encoder, rows).unwrap();
             assert_eq!(recipe.method.name.as_deref(), Some(name), "{rows} rows");
-            recipe.resolve(&encoder).unwrap();
+            let resolved = recipe.resolve(&encoder).unwrap();
+            assert_eq!(resolved.recipe.likelihood.name.as_deref(), Some("gaussian"), "{rows} rows");
         }
     }
 

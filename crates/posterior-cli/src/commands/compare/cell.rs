@@ -4,7 +4,7 @@ use super::Plan;
 use crate::memory::Gauge;
 use posterior::ErrorKind;
 use posterior::artifact;
-use posterior::diagnose::Diagnosis;
+use posterior::diagnose::{Diagnosis, Trust};
 use posterior::inference::{Flow, Observer, Progress};
 use posterior::model::Model;
 use posterior::predict::Predictive;
@@ -59,13 +59,20 @@ pub struct Judged {
     pub sentence: String,
 }
 
-/// Chains are judged at the test rows, where the others are measured by them; anything else at the rows it was fitted to.
+/// Chains are judged at the test rows, where the others are measured by them; their predictions are what counts. Anything else is judged at the rows
+/// it was fitted to, and is a reference only where it is near the posterior itself.
 fn judge(plan: &Plan, model: &Model, split: usize) -> posterior::Result<Judged> {
-    let split = &plan.splits[split];
-    let rows = if model.posterior.chains().is_some() { &split.validation } else { &split.train };
-    let rows = model.encoder.encode(&plan.table.select(rows), true)?;
+    let (chains, split) = (model.posterior.chains().is_some(), &plan.splits[split]);
+    let rows = model.encoder.encode(&plan.table.select(if chains { &split.validation } else { &split.train }), true)?;
     let verdict = Diagnosis::new(model, Some(&rows), JUDGED_DRAWS, Key::new(plan.seed))?.verdict;
-    Ok(Judged { trusted: verdict.is_yes(), sentence: verdict.sentence() })
+    Ok(match verdict.trust {
+        Trust::Predictions if !chains => Judged {
+            trusted: false,
+            sentence: "It is not near the posterior of the weights itself — to try: a sampler, such as hmc or nuts."
+                .into(),
+        },
+        _ => Judged { trusted: verdict.is_yes(), sentence: verdict.sentence() },
+    })
 }
 
 /// Stops a fit at its deadline.
