@@ -168,4 +168,4 @@ pub(super) fn fit_of_chains(chains: Chains, plan: ChainPlan, dim: usize, started
     Fit { posterior: Box::new(DrawsPosterior::new(chains, dim)), summary }
 }
 
-pub(super) use starts::START;
+pub(super) use starts::{START, START_TEMPERED};

@@ -21,6 +21,15 @@ pub(in crate::inference) const START: Setting = Setting {
     allowed: Allowed::OneOf(&["modes", "prior", "annealing"]),
 };
 
+/// Of a sampler that can weigh the data in its warm-up.
+pub(in crate::inference) const START_TEMPERED: Setting = Setting {
+    help: "where chains begin: at draws of the prior, the data being brought in over three fifths of the warm-up (tempered) or at once (prior); near \
+           modes of their own (short MAP fits); or after annealing",
+    default: Default::Text("tempered"),
+    allowed: Allowed::OneOf(&["tempered", "prior", "modes", "annealing"]),
+    ..START
+};
+
 /// Steps of a MAP fit to start from: near the typical set, short of the mode, where the noise is too small.
 const MAP_STEPS: u64 = 300;
 const MAP_RATE: f64 = 0.01;

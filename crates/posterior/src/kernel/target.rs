@@ -25,6 +25,11 @@ impl<'a> Target<'a> {
         self.density.dim()
     }
 
+    /// From now on log p(w) + β log p(D | w); false where the density does not know them apart.
+    pub fn temper(&mut self, beta: f64) -> bool {
+        self.density.temper(beta)
+    }
+
     fn judge<T>(&mut self, value: std::result::Result<T, Rejection>, finite: fn(&T) -> bool) -> Result<Option<T>> {
         self.evaluations += 1;
         match value {

@@ -41,6 +41,8 @@ pub struct Density<'p, R: Precision> {
     teams: Vec<Team<R>>,
     chunk: usize,
     alone: bool,
+    /// β: the power that the likelihood is raised to.
+    beta: f64,
 }
 
 /// Rows per chunk, and how many teams, for a network with `size` parameters and evaluations over up to `max_rows` rows.
@@ -71,6 +73,7 @@ impl<'p, R: Precision> Density<'p, R> {
             teams: (0..teams).map(|_| team()).collect(),
             chunk,
             alone: false,
+            beta: 1.0,
         }
     }
 
@@ -78,6 +81,14 @@ impl<'p, R: Precision> Density<'p, R> {
     pub fn alone(mut self, alone: bool) -> Self {
         self.alone = alone;
         self
+    }
+
+    /// From now on the log-likelihood and its gradient are multiplied by β and the prior stays; false for a problem that has a start, from
+    /// which a density without its data would lead away.
+    pub(super) fn temper_unless_started(&mut self, beta: f64) -> bool {
+        let free = self.problem.start().is_none();
+        self.beta = if free { beta } else { 1.0 };
+        free
     }
 
     /// The problem this is the density of.
@@ -100,7 +111,8 @@ impl<'p, R: Precision> Density<'p, R> {
         grad: Option<Gradient<'_, R>>,
     ) -> f64 {
         let problem = self.problem;
-        let view = self.rows.view(rows);
+        let mut view = self.rows.view(rows);
+        view.scale *= self.beta;
         let chunks = view.x.rows.div_ceil(self.chunk);
         let teams = self.teams.len().min(chunks);
         let size = problem.network().layout().len();

@@ -33,6 +33,11 @@ pub trait LogDensity: Send {
     fn force(&mut self, w: &[f64], gradient: &mut [f64]) -> Result<Option<f64>, Rejection> {
         self.value_and_gradient(w, gradient).map(Some)
     }
+
+    /// From now on log p(w) + β log p(D | w), where prior and data are known apart; false where they are not, and nothing changes.
+    fn temper(&mut self, _beta: f64) -> bool {
+        false
+    }
 }
 
 impl<D: LogDensity + ?Sized> LogDensity for Box<D> {
@@ -47,6 +52,9 @@ impl<D: LogDensity + ?Sized> LogDensity for Box<D> {
     }
     fn force(&mut self, w: &[f64], gradient: &mut [f64]) -> Result<Option<f64>, Rejection> {
         (**self).force(w, gradient)
+    }
+    fn temper(&mut self, beta: f64) -> bool {
+        (**self).temper(beta)
     }
 }
 
@@ -105,6 +113,9 @@ impl LogDensity for Density<'_, f64> {
     fn value(&mut self, w: &[f64]) -> Result<f64, Rejection> {
         finite(self.log_joint(w, Rows::All, Mode::Plain, None), &[])
     }
+    fn temper(&mut self, beta: f64) -> bool {
+        self.temper_unless_started(beta)
+    }
 }
 
 /// The log joint with value and gradient in f32, summed in f64: half the time, at an error of about 1e-7 of the sum.
@@ -136,6 +147,9 @@ impl LogDensity for RoughDensity<'_> {
         }
         finite(value, gradient)
     }
+    fn temper(&mut self, beta: f64) -> bool {
+        self.density.temper_unless_started(beta)
+    }
 }
 
 /// The log joint in f64, with a force in f32: half the time per step of a kernel that accepts by the value.
@@ -163,5 +177,8 @@ impl LogDensity for MixedDensity<'_> {
     }
     fn force(&mut self, w: &[f64], gradient: &mut [f64]) -> Result<Option<f64>, Rejection> {
         self.rough.value_and_gradient(w, gradient).map(|_| None)
+    }
+    fn temper(&mut self, beta: f64) -> bool {
+        self.exact.temper(beta) && self.rough.temper(beta)
     }
 }

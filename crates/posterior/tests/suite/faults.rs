@@ -5,9 +5,9 @@ use posterior::data::{Column, Dataset, EncodeOptions, Table, Values};
 use posterior::inference::{ChainPlan, ChainProgress, Flow, Observer, Progress, Silent, find, sample};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Model, Recipe};
-use posterior::nn::{Activation, NetworkSpec, Shape};
+use posterior::nn::{Activation, Mode, NetworkSpec, Shape};
 use posterior::posterior::Chains;
-use posterior::problem::{FnDensity, LogDensity, Problem, Rejection};
+use posterior::problem::{FnDensity, LogDensity, Problem, Rejection, Rows};
 use posterior::rng::Key;
 use posterior::settings::Value;
 use posterior::{ErrorKind, Result};
@@ -236,6 +236,49 @@ fn a_fitted_model_is_a_start() {
     let near =
         from.posterior.chains().unwrap().draw(0).iter().zip(&start).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(near < 1.5, "{near}");
+}
+
+#[test]
+fn data_are_weighed_and_the_prior_is_not() {
+    let problem = problem();
+    let (w, beta) = (vec![0.3; problem.dim()], 0.25);
+    let mut density = problem.density::<f64>(usize::MAX);
+    let (mut data, mut both, mut got) = (w.clone(), w.clone(), w.clone());
+    let log_likelihood = density.log_likelihood(&w, Rows::All, Mode::Plain, Some(&mut data));
+    let log_joint = density.value_and_gradient(&w, &mut both).unwrap();
+    assert!(density.temper(beta));
+    let value = density.value_and_gradient(&w, &mut got).unwrap();
+    // Sums of 20 rows: rounding.
+    assert!((value - (log_joint - (1.0 - beta) * log_likelihood)).abs() < 1e-12 * log_joint.abs());
+    for ((got, both), data) in got.iter().zip(&both).zip(&data) {
+        assert!((got - (both - (1.0 - beta) * data)).abs() < 1e-12 * both.abs().max(1.0), "{got}");
+    }
+    let (start, key) = (find("map").unwrap().configure(&given(&[("epochs", 1)])).unwrap(), Key::new(1));
+    let start = start.fit(&problem, key, &mut Silent).unwrap().posterior;
+    let started = problem.with_start(start.into()).unwrap();
+    assert!(!started.density::<f64>(usize::MAX).temper(beta), "it would leave its start");
+    assert!(!spike().temper(beta), "a density that knows no data");
+}
+
+/// Whatever a chain of hmc was warmed up on, what it tells of its draws is the log joint.
+#[test]
+fn chains_that_were_tempered_end_on_the_posterior_itself() {
+    let problem = problem();
+    for warmup in [1, 2, 3, 10, 100] {
+        let hmc = find("hmc").unwrap().configure(&given(&[("warmup", warmup), ("draws", 5), ("chains", 2)])).unwrap();
+        let fit = hmc.fit(&problem, Key::new(2), &mut Silent).unwrap();
+        let mut density = problem.density::<f64>(usize::MAX);
+        for chain in &fit.posterior.chains().unwrap().chains {
+            for (i, told) in chain.log_density.iter().enumerate() {
+                let w: Vec<f64> = chain.draw(i).iter().map(|v| f64::from(*v)).collect();
+                // Draws are kept in f32, and a chain that is not warm yet lies on a slope: 1e-7 of w times the gradient.
+                let mut gradient = w.clone();
+                let value = density.value_and_gradient(&w, &mut gradient).unwrap();
+                let rounding: f64 = w.iter().zip(&gradient).map(|(w, g)| (w * g).abs()).sum::<f64>() * 1e-7;
+                assert!((value - told).abs() < 2.0 * rounding + 1e-6, "warm-up {warmup}: {told} for {value}");
+            }
+        }
+    }
 }
 
 #[test]

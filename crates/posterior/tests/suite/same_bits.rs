@@ -71,7 +71,11 @@ fn short(method: &str, case: &Case) -> Choice {
     ];
     if has("chains") {
         // Short MAP fits take long on the large networks.
-        let start = if case.name == "small" { "modes" } else { "prior" };
+        let start = match (case.name, method) {
+            ("small", "hmc") => "tempered",
+            ("small", _) => "modes",
+            _ => "prior",
+        };
         all.extend([("chains", Value::Int(3)), ("draws", Value::Int(3)), ("thin", Value::Int(2))]);
         all.extend([("warmup", Value::Int(4)), ("max_steps", Value::Int(4)), ("max_depth", Value::Int(3))]);
         all.extend([("length", Value::Float(0.3)), ("start", Value::Text(start.into()))]);

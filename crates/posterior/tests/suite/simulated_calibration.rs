@@ -53,7 +53,7 @@ fn calibrate(method: &str, settings: &[(&str, f64)], key: Key) -> [f64; 3] {
     let mut given: Vec<(String, Value)> = vec![
         ("chains".into(), Value::Int(1)),
         ("draws".into(), Value::Int(DRAWS as i64)),
-        ("start".into(), Value::Text("prior".into())),
+        ("start".into(), Value::Text(if method == "hmc" { "tempered" } else { "prior" }.into())),
     ];
     given.extend(settings.iter().map(|(k, v)| ((*k).to_owned(), Value::Float(*v))));
     let method = find(method).unwrap().configure(&given).unwrap();
