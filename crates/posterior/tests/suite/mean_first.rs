@@ -13,7 +13,7 @@ use posterior::settings::Value;
 use std::sync::Arc;
 
 /// y = e^{7x} (0.3 + z) and a little noise, standardised: most of the variance is in a few rows.
-fn skewed(likelihood: &str) -> Problem {
+fn skewed() -> Problem {
     let mut stream = Stream::new(Key::new(1));
     let (mut x, mut y) = (Vec::new(), Vec::new());
     for _ in 0..120 {
@@ -26,16 +26,16 @@ fn skewed(likelihood: &str) -> Problem {
     let y = y.iter().map(|v| (v - mean) / std).collect();
     let recipe = Recipe {
         network: NetworkSpec::parse("20", Activation::Tanh).unwrap(),
-        likelihood: Choice::named(likelihood),
+        likelihood: Choice::named("heteroscedastic"),
         ..Recipe::default()
     };
     let resolved = recipe.resolve_for(Shape::Flat(2), Outcome::Real, 1).unwrap();
     resolved.problem(Dataset::new(Values::F64(x.into()), Shape::Flat(2), y, 1)).unwrap()
 }
 
-/// Root mean squared error and mean log-likelihood of a MAP fit on its own rows.
-fn fitted(likelihood: &str, method: &str) -> (f64, f64) {
-    let problem = skewed(likelihood);
+/// Root mean squared error and mean log-likelihood of a fit on its own rows.
+fn fitted(method: &str) -> (f64, f64) {
+    let problem = skewed();
     let method = find(method).unwrap().configure(&[("epochs".to_owned(), Value::Int(3000))]).unwrap();
     let posterior: Arc<dyn Posterior> = method.fit(&problem, Key::new(2), &mut Silent).unwrap().posterior.into();
     let predictor = NetworkPredictor {
@@ -54,12 +54,10 @@ fn fitted(likelihood: &str, method: &str) -> (f64, f64) {
 
 #[test]
 fn skewed_targets_are_fitted() {
-    let (plain, _) = fitted("gaussian", "map");
-    assert!(plain < 0.05, "{plain}");
     for method in ["map", "ensemble"] {
-        let (error, likelihood) = fitted("heteroscedastic", method);
-        // Before, a third of the targets' standard deviation was left to noise.
-        assert!(error < 0.1, "{method}: {error} beside {plain}");
-        assert!(likelihood > 1.0, "{method}: {likelihood}");
+        let (error, likelihood) = fitted(method);
+        // The noise is 0.011; learned together with the mean it took over and left 0.58.
+        assert!(error < 0.05, "{method}: {error}");
+        assert!(likelihood > 2.5, "{method}: {likelihood}");
     }
 }
