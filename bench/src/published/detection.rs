@@ -69,7 +69,7 @@ impl Pair {
 
 /// As many draws as there are distinct ones.
 fn draws(model: &Model) -> usize {
-    model.posterior.distinct().unwrap_or(50)
+    if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(50) }
 }
 
 fn doubts_of(model: &Model, x: &Values) -> (Vec<Doubt>, Vec<usize>) {
