@@ -102,9 +102,11 @@ pub(super) const PUBLISHED: &[Published] = &[
             Ok(Recipe {
                 network: relu("400,400")?,
                 prior: Choice::named("scale-mixture"),
+                // At β = 1 the bound itself wants fewer weights than the published error needs (1.8 % after 100 epochs).
                 method: Choice::named("mean-field")
-                    .with("epochs", Value::Int(100))
-                    .with("learning_rate", float(0.001))
+                    .with("epochs", Value::Int(40))
+                    .with("learning_rate", float(0.002))
+                    .with("beta", float(0.1))
                     .with("estimator", text("local")),
                 ..Recipe::default()
             })
@@ -160,8 +162,9 @@ pub(super) const PUBLISHED: &[Published] = &[
             Ok(Recipe {
                 network: relu("lenet-300-100")?,
                 method: Choice::named("sparse-dropout")
-                    .with("epochs", Value::Int(100))
-                    .with("learning_rate", float(0.001)),
+                    .with("epochs", Value::Int(120))
+                    .with("learning_rate", float(0.003))
+                    .with("kl_warmup", float(0.1)),
                 ..Recipe::default()
             })
         },
