@@ -89,7 +89,10 @@ impl Observer for Deadline {
 fn fit(plan: &Plan, method: usize, split: usize, deadline: Option<Instant>) -> posterior::Result<(Model, f64)> {
     let train = plan.table.select(&plan.splits[split].train);
     let start = Instant::now();
-    let model = Model::fit(&plan.methods[method].recipe, &train, &plan.options, plan.seed, &mut Deadline(deadline))?;
+    let mut model =
+        Model::fit(&plan.methods[method].recipe, &train, &plan.options, plan.seed, &mut Deadline(deadline))?;
+    // As in every model file, so that its size does not depend on how many digits the clock had.
+    model.summary.seconds = 0.0;
     Ok((model, start.elapsed().as_secs_f64()))
 }
 
