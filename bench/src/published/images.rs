@@ -145,7 +145,11 @@ pub(super) const PUBLISHED: &[Published] = &[
             Ok(Recipe {
                 network: relu("lenet-5")?,
                 prior: Choice::named("normal"),
-                method: Choice::named("mean-field").with("epochs", Value::Int(30)).with("learning_rate", float(0.001)),
+                method: Choice::named("mean-field")
+                    .with("epochs", Value::Int(15))
+                    .with("learning_rate", float(0.002))
+                    .with("beta", float(0.1))
+                    .with("estimator", text("local")),
                 ..Recipe::default()
             })
         },
