@@ -11,12 +11,14 @@ mod cholesky;
 mod eigen;
 mod inverse;
 mod kronecker;
+mod triangle;
 mod woodbury;
 
 pub use cholesky::Cholesky;
 pub use eigen::{Eigen, Tridiagonal};
 pub(crate) use inverse::invert_in_place;
 pub use kronecker::{Kronecker, KroneckerEigen};
+pub(crate) use triangle::lower_triangle;
 pub use woodbury::LowRank;
 
 use crate::error::{Error, Result};

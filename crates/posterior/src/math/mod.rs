@@ -4,6 +4,7 @@ pub mod elementwise;
 pub mod linalg;
 pub mod matmul;
 pub(crate) mod mills;
+pub(crate) mod over_rows;
 pub mod quadrature;
 mod real;
 pub mod simd;

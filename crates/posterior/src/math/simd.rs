@@ -1,33 +1,57 @@
-//! Run-time detection: [`simd_fn!`](crate::simd_fn) compiles one body twice, for AVX2 + FMA and for any machine.
+//! Run-time detection: [`simd_fn!`](crate::simd_fn) compiles one body for AVX2 + FMA and for any machine, and where it is worth it for AVX-512.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const UNKNOWN: u8 = 0;
 const WIDE: u8 = 1;
 const PORTABLE: u8 = 2;
+const WIDER: u8 = 3;
 static CHOICE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+#[inline]
+fn choice() -> u8 {
+    match CHOICE.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            choose_portable(std::env::var_os("POSTERIOR_PORTABLE").is_some());
+            CHOICE.load(Ordering::Relaxed)
+        }
+        choice => choice,
+    }
+}
 
 /// Whether the AVX2 + FMA versions run. Decided once, then a load and a branch.
 ///
 /// The environment variable `POSTERIOR_PORTABLE` (any value) chooses the portable versions.
 #[inline]
 pub fn wide() -> bool {
-    match CHOICE.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            choose_portable(std::env::var_os("POSTERIOR_PORTABLE").is_some());
-            CHOICE.load(Ordering::Relaxed) == WIDE
-        }
-        choice => choice == WIDE,
-    }
+    matches!(choice(), WIDE | WIDER)
+}
+
+/// Whether the AVX-512 versions run, of functions that have one.
+#[inline]
+pub fn wider() -> bool {
+    choice() == WIDER
 }
 
 /// Chooses the portable versions, or whatever suits the machine; for the whole process, for tests that compare the two.
 pub fn choose_portable(portable: bool) {
     #[cfg(target_arch = "x86_64")]
-    let able = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+    let able = {
+        let wide = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+        let wider = std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx512dq")
+            && std::arch::is_x86_feature_detected!("avx512vl");
+        if wide && wider {
+            WIDER
+        } else if wide {
+            WIDE
+        } else {
+            PORTABLE
+        }
+    };
     #[cfg(not(target_arch = "x86_64"))]
-    let able = false;
-    CHOICE.store(if able && !portable { WIDE } else { PORTABLE }, Ordering::Relaxed);
+    let able = PORTABLE;
+    CHOICE.store(if portable { PORTABLE } else { able }, Ordering::Relaxed);
 }
 
 /// Whether the portable version may fuse multiply and add: where the base instruction set has it.
@@ -38,6 +62,9 @@ pub const PORTABLE_FUSES: bool = cfg!(target_arch = "aarch64");
 /// The body is compiled for AVX2 + FMA and for the base instruction set; the call picks at run time. Loops over slices
 /// of known equal length, without branches, become SIMD code. Sums need their own lanes: the compiler does not reorder
 /// floating point.
+///
+/// With `wider` before its name a function is compiled for AVX-512 too, and the constant `W` says so: the same operations on every number, so the
+/// same bits, in vectors of twice the length.
 ///
 /// ```
 /// posterior::simd_fn! {
@@ -55,6 +82,34 @@ pub const PORTABLE_FUSES: bool = cfg!(target_arch = "aarch64");
 /// ```
 #[macro_export]
 macro_rules! simd_fn {
+    ($(#[$meta:meta])* wider $vis:vis fn $name:ident<$R:ident>($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name<$R: $crate::math::Real>($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<$R: $crate::math::Real, const F: bool, const W: bool>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+                fn wider<$R: $crate::math::Real>($($arg: $ty),*) $(-> $ret)? {
+                    body::<$R, true, true>($($arg),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn wide<$R: $crate::math::Real>($($arg: $ty),*) $(-> $ret)? {
+                    body::<$R, true, false>($($arg),*)
+                }
+                if $crate::math::simd::wider() {
+                    // SAFETY: `simd::wider` is true only where all these features were detected.
+                    return unsafe { wider::<$R>($($arg),*) };
+                }
+                if $crate::math::simd::wide() {
+                    // SAFETY: `simd::wide` is true only where both features were detected.
+                    return unsafe { wide::<$R>($($arg),*) };
+                }
+            }
+            body::<$R, { $crate::math::simd::PORTABLE_FUSES }, false>($($arg),*)
+        }
+    };
     ($(#[$meta:meta])* $vis:vis fn $name:ident<$R:ident>($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         $vis fn $name<$R: $crate::math::Real>($($arg: $ty),*) $(-> $ret)? {

@@ -1,4 +1,4 @@
-//! The two products of a small network that are too thin for `gemm`: few terms per sum, or one column.
+//! Products of a small network that are too thin for `gemm`: few terms per sum, one column, a column by a row. Those over rows are in `over_rows.rs`.
 //!
 //! C = 1·bᵀ + A·B, with A of shape m × k, B of k × n, b of n. Cost: m·n·k multiply-adds and one write of C; what
 //! `gemm` spends on choosing and packing blocks weighs as much as the sums where k is about ten.
@@ -121,13 +121,13 @@ simd_fn! {
     ///
     /// # Panics
     /// If k is outside of that, or the rows of A and C are not as many.
-    pub fn few_terms<R>(k: usize, a: &[R], b: &[R], bias: &[R], floor: R, c: &mut [R]) {
+    wider pub fn few_terms<R>(k: usize, a: &[R], b: &[R], bias: &[R], floor: R, c: &mut [R]) {
         assert!((1..=FEW).contains(&k) && a.len() / k * bias.len() == c.len(), "1 to {FEW} terms, as many rows");
-        // One vector of 32 bytes either way.
-        if size_of::<R>() == 4 {
-            panels::<R, F, 8>(k, a, b, bias, floor, c);
-        } else {
-            panels::<R, F, 4>(k, a, b, bias, floor, c);
+        // Vectors of 32 bytes, or 64 where a row fills them.
+        match (size_of::<R>() == 4, W && size_of_val(bias) >= 64) {
+            (true, true) => panels::<R, F, 16>(k, a, b, bias, floor, c),
+            (true, false) | (false, true) => panels::<R, F, 8>(k, a, b, bias, floor, c),
+            (false, false) => panels::<R, F, 4>(k, a, b, bias, floor, c),
         }
     }
 }
@@ -185,6 +185,42 @@ simd_fn! {
     }
 }
 
+/// Row after row; where it does not come out even, the last vector of a row writes some numbers again.
+#[inline(always)]
+fn multiples<R: Real, const L: usize>(a: &[R], b: &[R], c: &mut [R]) {
+    let n = b.len();
+    let (whole, rest) = b.as_chunks::<L>();
+    for (c, a) in c.chunks_exact_mut(n.max(1)).zip(a) {
+        for (c, b) in c.as_chunks_mut::<L>().0.iter_mut().zip(whole) {
+            for j in 0..L {
+                c[j] = *a * b[j];
+            }
+        }
+        if n >= L {
+            if let (Some(c), Some(b)) = (c.last_chunk_mut::<L>(), b.last_chunk::<L>()) {
+                for j in 0..L {
+                    c[j] = *a * b[j];
+                }
+            }
+        } else {
+            for j in 0..rest.len() {
+                c[j] = *a * rest[j];
+            }
+        }
+    }
+}
+
+simd_fn! {
+    /// C (m×n) ← a bᵀ, with a of m and b of n.
+    wider pub fn outer<R>(a: &[R], b: &[R], c: &mut [R]) {
+        match (size_of::<R>() == 4, W && size_of_val(b) >= 64) {
+            (true, true) => multiples::<R, 16>(a, b, c),
+            (true, false) | (false, true) => multiples::<R, 8>(a, b, c),
+            (false, false) => multiples::<R, 4>(a, b, c),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +273,18 @@ mod tests {
             for k in 1..=70 {
                 check::<f32>(f32::EPSILON.into(), (m, 1, k), |a, b, bias, c| one_column(a, b, bias[0], c));
                 check::<f64>(f64::EPSILON, (m, 1, k), |a, b, bias, c| one_column(a, b, bias[0], c));
+            }
+        }
+    }
+
+    #[test]
+    fn a_column_by_a_row_is_the_products() {
+        for m in [1, 2, 9] {
+            for n in 1..=70 {
+                let (a, b) = (normals::<f32>(1, m), normals::<f32>(2, n));
+                let mut c = vec![0.0; m * n];
+                outer(&a, &b, &mut c);
+                assert!(c.iter().enumerate().all(|(i, c)| *c == a[i / n] * b[i % n]), "{m} × {n}");
             }
         }
     }

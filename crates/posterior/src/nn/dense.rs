@@ -10,12 +10,14 @@ use super::leaf::Leaf;
 use super::noisy::{
     Gradient, Noisy, add_input_gradient, add_noise_by_row, change_input, fill_factor, grow, noise_key, through_factor,
 };
-use crate::math::{Mat, MatRef, Real, gemm, thin};
+use crate::math::{Mat, MatRef, Real, gemm, over_rows, thin};
 use crate::rng::Normals;
 use crate::simd_fn;
 
 /// Numbers in a repeated bias: a small part of the first-level cache.
 const TILE: usize = 512;
+/// Numbers of a block of rows that are read again at once.
+const BLOCK: usize = 2048;
 
 /// A dense layer.
 #[derive(Debug, Clone)]
@@ -52,7 +54,7 @@ simd_fn! {
     /// a ← φ(z + b) on every row; z + b is kept where the slope will need it (`keep`, else empty).
     ///
     /// At the end of each short row vectors would not be full: several rows are taken as one, with the bias repeated.
-    fn bias_activation<R>(activation: Activation, bias: &[R], a: &mut [R], keep: &mut [R]) {
+    wider fn bias_activation<R>(activation: Activation, bias: &[R], a: &mut [R], keep: &mut [R]) {
         let n = bias.len();
         let mut tile = [R::ZERO; TILE];
         // A tile is worth making where it is used several times over.
@@ -81,7 +83,7 @@ simd_fn! {
 
 simd_fn! {
     /// a ← φ(z) in place; z is kept where the slope will need it (`keep`, else empty).
-    fn activate<R>(activation: Activation, a: &mut [R], keep: &mut [R]) {
+    wider fn activate<R>(activation: Activation, a: &mut [R], keep: &mut [R]) {
         if !keep.is_empty() {
             keep.copy_from_slice(a);
         }
@@ -92,25 +94,8 @@ simd_fn! {
 }
 
 simd_fn! {
-    /// δ ← δ ⊙ φ′ in place, and its sum over rows added to `d_bias`.
-    fn slope_and_bias<R>(activation: Activation, z: &[R], a: &[R], delta: &mut [R], d_bias: &mut [R]) {
-        let n = d_bias.len();
-        with_activation!(activation, A => {
-            let rows = delta.chunks_exact_mut(n).zip(a.chunks_exact(n)).zip(z.chunks_exact(n));
-            for ((delta, a), z) in rows {
-                for j in 0..n {
-                    let d = delta[j] * A.slope::<R, F>(z[j], a[j]);
-                    delta[j] = d;
-                    d_bias[j] += d;
-                }
-            }
-        });
-    }
-}
-
-simd_fn! {
     /// δ ← δ ⊙ φ′ in place.
-    fn slope_only<R>(activation: Activation, z: &[R], a: &[R], delta: &mut [R]) {
+    wider fn slope<R>(activation: Activation, z: &[R], a: &[R], delta: &mut [R]) {
         let (z, a) = (&z[..delta.len()], &a[..delta.len()]);
         with_activation!(activation, A => for i in 0..delta.len() {
             delta[i] *= A.slope::<R, F>(z[i], a[i]);
@@ -118,17 +103,15 @@ simd_fn! {
     }
 }
 
-simd_fn! {
-    /// Both products of the backward pass of a layer with one output, in one pass: dL/dw ← dL/dw + Σ δx, dL/dx ← δw.
-    fn single_output<R>(x: &[R], w: &[R], delta: &[R], d_weight: &mut [R], dx: &mut [R]) {
-        let n = w.len();
-        let d_weight = &mut d_weight[..n];
-        for ((x, dx), d) in x.chunks_exact(n).zip(dx.chunks_exact_mut(n)).zip(delta) {
-            for j in 0..n {
-                d_weight[j] = d.mul_add::<F>(x[j], d_weight[j]);
-                dx[j] = *d * w[j];
-            }
+/// δ ← δ ⊙ φ′ in place, and its sum over rows added to `d_bias`; by blocks that stay in the first-level cache between the two.
+fn slope_and_bias<R: Real>(activation: Activation, z: &[R], a: &[R], delta: &mut [R], d_bias: &mut [R]) {
+    let n = d_bias.len();
+    let block = (BLOCK / n.max(1)).max(1) * n.max(1);
+    for ((delta, a), z) in delta.chunks_mut(block).zip(a.chunks(block)).zip(z.chunks(block)) {
+        if activation != Activation::Identity {
+            slope(activation, z, a, delta);
         }
+        over_rows::column_sums(delta, d_bias);
     }
 }
 
@@ -184,11 +167,19 @@ impl<R: Normals> LayerOps<R> for Dense {
             if !accumulate {
                 d_weight.fill(R::ZERO);
             }
-            return single_output(x.data, &w[..self.fan_in], delta, d_weight, dx);
+            over_rows::weighted_column_sums(delta, x.data, d_weight);
+            return thin::outer(delta, &w[..self.fan_in], dx);
         }
-        let size = (self.fan_in, self.units, x.rows);
-        let (xt, rows) = (Mat::transposed(x.data, self.fan_in), Mat::rows_of(&*delta, self.units));
-        gemm(size, d_weight, accumulate, xt, rows, pass.threads);
+        let rows = Mat::rows_of(&*delta, self.units);
+        if (1..=thin::FEW).contains(&self.fan_in) {
+            if !accumulate {
+                d_weight.fill(R::ZERO);
+            }
+            over_rows::few_rows(self.fan_in, x.data, delta, d_weight);
+        } else {
+            let size = (self.fan_in, self.units, x.rows);
+            gemm(size, d_weight, accumulate, Mat::transposed(x.data, self.fan_in), rows, pass.threads);
+        }
         if let Some(dx) = dx {
             let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);
             gemm((x.rows, self.fan_in, self.units), dx, false, rows, weight_t, pass.threads);
@@ -200,7 +191,7 @@ impl<R: Normals> LayerOps<R> for Dense {
         let (a, delta) = (&space.out[..len], &mut space.delta[..len]);
         if self.activation != Activation::Identity {
             let z = if self.activation.slope_needs_input() { &space.scratch[0][..len] } else { a };
-            slope_only(self.activation, z, a, delta);
+            slope(self.activation, z, a, delta);
         }
         if let Some(dx) = dx {
             let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);

@@ -4,11 +4,11 @@
 //!   Σⱼ (Σᵢ aᵢ² vᵢⱼ) b_kj b_lj. Cost per row: in² + K·out² + in·out + K²·out per layer.
 //! - Σ whole, dense layers: Σ between layers l and m contracted with x̃ₗx̃ₘᵀ gives an out × out matrix, then g on both sides. Cost per row about P²/2, whatever K:
 //!   one product with all rows of a chunk, of a layer with itself over triangles only.
-//! - Σ whole of one layer with one unit: |Fᵀx̃|² with Σ = F Fᵀ, in f32 as F is kept. A sum of squares whose errors are in proportion to each direction's
-//!   standard deviation: about what rounding F has cost already. Cost per row: in².
+//! - Σ whole of one layer with one unit: |Lᵀx̃|² with Σ = L Lᵀ (`linearised_unit.rs`). Cost per row: in²/2.
 //! - Σ whole, positions sharing weights: J written out, |FᵀJᵀ|² with Σ = F Fᵀ. Cost per row: K·P².
 
 use super::linearised_pairs::{by_pair, packed};
+use super::linearised_unit::UnitForm;
 use crate::math::{Mat, Real, Threads, gemm};
 use crate::nn::{JacobianFactors, Leaf};
 use crate::posterior::{BlockGaussian, GaussianBlock};
@@ -35,8 +35,8 @@ pub(super) enum Form {
     Layers(Vec<Part>),
     /// Between every two dense layers, products of inputs × numbers of the outputs' matrix.
     Pairs(Vec<Vec<f64>>),
-    /// F of Σ = F Fᵀ of one dense layer with one unit, n².
-    Unit(Vec<f32>),
+    /// One dense layer with one unit.
+    Unit(UnitForm),
     /// F of Σ = F Fᵀ over all leaves, n².
     Whole(Vec<f64>),
 }
@@ -45,7 +45,7 @@ pub(super) enum Form {
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     wide: [Vec<f64>; 4],
-    narrow: [Vec<f32>; 2],
+    narrow: Vec<f32>,
 }
 
 fn wide(v: &[f32]) -> Vec<f64> {
@@ -77,7 +77,7 @@ impl Form {
             if let [leaf] = leaves
                 && leaf.units == 1
             {
-                return Some(Form::Unit(factor.iter().map(|f| *f as f32).collect()));
+                return Some(Form::Unit(UnitForm::new(&factor, n)));
             }
             let of = |pair| packed(&factor, leaves, pair, start, n);
             return Some(Form::Pairs(pairs(leaves.len()).map(of).collect()));
@@ -98,7 +98,7 @@ impl Form {
         match self {
             Form::Layers(_) => JacobianFactors::numbers(leaves, outputs),
             Form::Pairs(_) => pairs(leaves.len()).map(|p| pair_sizes(leaves, p)).map(|(u, v)| u + v).max().unwrap_or(0),
-            Form::Unit(factor) => factor.len().isqrt(),
+            Form::Unit(unit) => unit.inputs(),
             Form::Whole(factor) => 2 * outputs * factor.len().isqrt(),
         }
     }
@@ -126,7 +126,7 @@ impl Form {
                     by_pair(matrix, factors, leaves, pair, rows, outputs, scratch, out);
                 }
             }
-            Form::Unit(factor) => by_unit(factor, factors, rows, outputs, narrow, out),
+            Form::Unit(unit) => unit.covariance(factors, rows, outputs, narrow, out),
             Form::Whole(factor) => {
                 let n = factor.len().isqrt();
                 let [jacobians, turned, ..] = scratch;
@@ -148,52 +148,6 @@ pub(super) fn grow<R: Real>(v: &mut Vec<R>, len: usize) {
     if v.len() < len {
         v.resize(len, R::ZERO);
     }
-}
-
-simd_fn! {
-    /// out_kl ← g_k g_l |t|² for every row of t, g and out.
-    fn spread(t: &[f32], g: &[f64], outputs: usize, out: &mut [f64]) {
-        let rows = g.len() / outputs;
-        let n = t.len() / rows;
-        for row in 0..rows {
-            let t = &t[row * n..(row + 1) * n];
-            let mut lanes = [0.0f32; 8];
-            let full = n / 8 * 8;
-            for at in (0..full).step_by(8) {
-                for i in 0..8 {
-                    lanes[i] = crate::math::Real::mul_add::<F>(t[at + i], t[at + i], lanes[i]);
-                }
-            }
-            let mut sum: f64 = lanes.iter().map(|l| f64::from(*l)).sum();
-            for v in &t[full..] {
-                sum += f64::from(v * v);
-            }
-            let g = &g[row * outputs..(row + 1) * outputs];
-            for k in 0..outputs {
-                for l in 0..outputs {
-                    out[(row * outputs + k) * outputs + l] = sum * g[k] * g[l];
-                }
-            }
-        }
-    }
-}
-
-/// |Fᵀx̃|² of one unit.
-fn by_unit(
-    factor: &[f32],
-    factors: &JacobianFactors,
-    rows: usize,
-    outputs: usize,
-    [x, turned]: &mut [Vec<f32>; 2],
-    out: &mut [f64],
-) {
-    let n = factor.len().isqrt();
-    x.clear();
-    x.extend(factors.inputs(0).iter().map(|v| *v as f32));
-    grow(turned, rows * n);
-    let turned = &mut turned[..rows * n];
-    gemm((rows, n, n), turned, false, Mat::rows_of(&*x, n), Mat::rows_of(factor, n), Threads::One);
-    spread(turned, factors.deltas(0), outputs, out);
 }
 
 /// A block of one leaf.

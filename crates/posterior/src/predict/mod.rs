@@ -6,6 +6,7 @@ mod linearised;
 mod linearised_forms;
 mod linearised_mixture;
 mod linearised_pairs;
+mod linearised_unit;
 mod moments;
 mod predictive;
 mod predictor;

@@ -1,0 +1,145 @@
+//! The variance of one unit that is linear in its inputs: x̃ᵀΣx̃ = |Lᵀx̃|², Σ = L Lᵀ with L a lower triangle.
+//!
+//! In f32, as the factor of Σ is kept: a sum of squares has errors in proportion to each direction's standard deviation, about what rounding the factor
+//! has cost already. Cost per row: n²/2 multiply-adds, in strips of [`LANES`] columns that begin at their diagonal.
+
+use crate::math::Real;
+use crate::math::linalg::lower_triangle;
+use crate::nn::JacobianFactors;
+use crate::simd_fn;
+
+/// Columns of a strip: one vector of AVX-512, two of AVX2.
+const LANES: usize = 16;
+
+/// L in strips: columns p·LANES to (p + 1)·LANES of the rows from p·LANES on, each strip row after row, 0 where the triangle has ended.
+#[derive(Debug)]
+pub(super) struct UnitForm {
+    n: usize,
+    strips: Vec<f32>,
+}
+
+impl UnitForm {
+    /// From any F with Σ = F Fᵀ, n × n.
+    pub fn new(factor: &[f64], n: usize) -> UnitForm {
+        let lower = lower_triangle(factor, n);
+        let mut strips = Vec::new();
+        for from in (0..n).step_by(LANES) {
+            for row in from..n {
+                strips.extend((from..from + LANES).map(|c| if c <= row { lower[row * n + c] as f32 } else { 0.0 }));
+            }
+        }
+        UnitForm { n, strips }
+    }
+
+    /// Inputs of the unit, its constant included.
+    pub fn inputs(&self) -> usize {
+        self.n
+    }
+
+    /// Covariances of the outputs of the factors' rows, `rows × outputs²`; `x` is room for the inputs.
+    pub fn covariance(
+        &self,
+        factors: &JacobianFactors,
+        rows: usize,
+        outputs: usize,
+        x: &mut Vec<f32>,
+        out: &mut [f64],
+    ) {
+        x.clear();
+        x.extend(factors.inputs(0)[..rows * self.n].iter().map(|v| *v as f32));
+        spread(self.n, x, &self.strips, factors.deltas(0), outputs, out);
+    }
+}
+
+/// |Lᵀx|² of N rows at once.
+#[inline(always)]
+fn squares<R: Real, const F: bool, const N: usize>(n: usize, x: [&[R]; N], strips: &[R]) -> [f64; N] {
+    let mut total = [[R::ZERO; LANES]; N];
+    let mut rest = strips;
+    for from in (0..n).step_by(LANES) {
+        let (strip, next) = rest.split_at((n - from) * LANES);
+        rest = next;
+        let x = x.map(|x| &x[from..n]);
+        let mut sums = [[R::ZERO; LANES]; N];
+        for (i, l) in strip.as_chunks::<LANES>().0.iter().enumerate() {
+            for r in 0..N {
+                for j in 0..LANES {
+                    sums[r][j] = x[r][i].mul_add::<F>(l[j], sums[r][j]);
+                }
+            }
+        }
+        for r in 0..N {
+            for j in 0..LANES {
+                total[r][j] = sums[r][j].mul_add::<F>(sums[r][j], total[r][j]);
+            }
+        }
+    }
+    total.map(|t| t.iter().map(|v| v.f64()).sum())
+}
+
+/// As many rows as registers hold sums of.
+#[inline(always)]
+fn by_rows<R: Real, const F: bool, const N: usize>(
+    n: usize,
+    x: &[R],
+    strips: &[R],
+    g: &[f64],
+    outputs: usize,
+    out: &mut [f64],
+) {
+    let mut put = |row: usize, sum: f64| {
+        let g = &g[row * outputs..(row + 1) * outputs];
+        let out = &mut out[row * outputs * outputs..(row + 1) * outputs * outputs];
+        for (out, gk) in out.chunks_exact_mut(outputs).zip(g) {
+            out.iter_mut().zip(g).for_each(|(out, gl)| *out = sum * gk * gl);
+        }
+    };
+    let whole = x.len() / n / N * N;
+    for (block, rows) in x.chunks_exact(N * n).enumerate() {
+        let mut each = rows.chunks_exact(n);
+        let sums = squares::<R, F, N>(n, [(); N].map(|_| each.next().unwrap_or(rows)), strips);
+        sums.into_iter().enumerate().for_each(|(i, sum)| put(block * N + i, sum));
+    }
+    for (i, row) in x[whole * n..].chunks_exact(n).enumerate() {
+        put(whole + i, squares::<R, F, 1>(n, [row], strips)[0]);
+    }
+}
+
+simd_fn! {
+    /// out_kl ← g_k g_l |Lᵀx|² for every row of x, g and out.
+    wider fn spread<R>(n: usize, x: &[R], strips: &[R], g: &[f64], outputs: usize, out: &mut [f64]) {
+        if W {
+            by_rows::<R, F, 8>(n, x, strips, g, outputs, out);
+        } else {
+            by_rows::<R, F, 4>(n, x, strips, g, outputs, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Key, fill_normals};
+
+    #[test]
+    fn variances_are_quadratic_forms() {
+        for n in [1, 2, 15, 16, 17, 51, 100] {
+            let mut v = vec![0.0; n * n + 11 * n + 11];
+            fill_normals(Key::new(n as u64), &mut v);
+            let (factor, rest) = v.split_at(n * n);
+            let (x, g) = rest.split_at(11 * n);
+            let unit = UnitForm::new(factor, n);
+            let narrow: Vec<f32> = x.iter().map(|v| *v as f32).collect();
+            let mut out = vec![f64::NAN; 11];
+            spread(n, &narrow, &unit.strips, g, 1, &mut out);
+            for row in 0..11 {
+                let x = &x[row * n..(row + 1) * n];
+                let turned = (0..n).map(|c| (0..n).map(|i| x[i] * factor[i * n + c]).sum::<f64>());
+                let exact = g[row] * g[row] * turned.map(|t| t * t).sum::<f64>();
+                // Sums of n terms in f32, whose parts are at most |x||F| each; the form is about |x|²|F|²/n for these.
+                let bound = 4.0 * n as f64 * f64::from(f32::EPSILON) * exact.max(g[row] * g[row]);
+                assert!((out[row] - exact).abs() <= bound, "{n}, row {row}: {} {exact}", out[row]);
+            }
+        }
+    }
+}
