@@ -1,7 +1,7 @@
 //! Products that sum over the rows of a small network's chunk, too thin for `gemm`: gradients of a layer with few inputs, of biases, of one output.
 //!
 //! C ← C + Aᵀ·B, with A of shape m × k and B of m × n. Cost: m·n·k multiply-adds; sums stay in registers over all rows, and B is read once for every
-//! [`ROWS`] columns of A (twice as many with AVX-512, which has the registers).
+//! [`ROWS`] columns of A (eight at a time were no longer kept in registers: four times slower).
 
 use super::Real;
 use super::thin::FEW;
@@ -34,7 +34,7 @@ fn crossed<R: Real, const F: bool, const N: usize, const V: usize, const L: usiz
 
 /// Columns `at..at + V·L` of C, of which the first `done` are there already.
 #[inline(always)]
-fn strip<R: Real, const F: bool, const N: usize, const V: usize, const L: usize>(
+fn strip<R: Real, const F: bool, const V: usize, const L: usize>(
     k: usize,
     (n, at, done): (usize, usize, usize),
     a: &[R],
@@ -47,11 +47,7 @@ fn strip<R: Real, const F: bool, const N: usize, const V: usize, const L: usize>
     };
     let mut row = 0;
     while row < k {
-        if k - row >= N {
-            let sums = crossed::<R, F, N, V, L>((k, row), (n, at), a, b);
-            (0..N).for_each(|r| add(row + r, sums[r].as_flattened()));
-            row += N;
-        } else if k - row >= ROWS {
+        if k - row >= ROWS {
             let sums = crossed::<R, F, ROWS, V, L>((k, row), (n, at), a, b);
             (0..ROWS).for_each(|r| add(row + r, sums[r].as_flattened()));
             row += ROWS;
@@ -64,7 +60,7 @@ fn strip<R: Real, const F: bool, const N: usize, const V: usize, const L: usize>
 
 /// All columns.
 #[inline(always)]
-fn strips<R: Real, const F: bool, const N: usize, const L: usize>(k: usize, n: usize, a: &[R], b: &[R], c: &mut [R]) {
+fn strips<R: Real, const F: bool, const L: usize>(k: usize, n: usize, a: &[R], b: &[R], c: &mut [R]) {
     if n < L {
         for (a, b) in a.chunks_exact(k).zip(b.chunks_exact(n.max(1))) {
             for (a, c) in a.iter().zip(c.chunks_exact_mut(n)) {
@@ -78,11 +74,11 @@ fn strips<R: Real, const F: bool, const N: usize, const L: usize>(k: usize, n: u
     let mut at = 0;
     while at < n {
         if n - at >= 2 * L {
-            strip::<R, F, N, 2, L>(k, (n, at, 0), a, b, c);
+            strip::<R, F, 2, L>(k, (n, at, 0), a, b, c);
             at += 2 * L;
         } else {
             let from = at.min(n - L);
-            strip::<R, F, N, 1, L>(k, (n, from, at - from), a, b, c);
+            strip::<R, F, 1, L>(k, (n, from, at - from), a, b, c);
             at += L;
         }
     }
@@ -97,10 +93,9 @@ simd_fn! {
         let n = c.len() / k.max(1);
         assert!((1..=FEW).contains(&k) && a.len() / k * n == b.len(), "1 to {FEW} rows, over as many terms");
         match (size_of::<R>() == 4, W && n * size_of::<R>() >= 64) {
-            (true, true) => strips::<R, F, 8, 16>(k, n, a, b, c),
-            (true, false) => strips::<R, F, ROWS, 8>(k, n, a, b, c),
-            (false, true) => strips::<R, F, 8, 8>(k, n, a, b, c),
-            (false, false) => strips::<R, F, ROWS, 4>(k, n, a, b, c),
+            (true, true) => strips::<R, F, 16>(k, n, a, b, c),
+            (true, false) | (false, true) => strips::<R, F, 8>(k, n, a, b, c),
+            (false, false) => strips::<R, F, 4>(k, n, a, b, c),
         }
     }
 }
