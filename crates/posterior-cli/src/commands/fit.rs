@@ -6,7 +6,7 @@ use crate::output::{check_writable, count, facts, grouped, json, note, number, p
 use crate::progress::{Terminal, catch_interrupt, notes};
 use posterior::artifact;
 use posterior::data::{Column, Table, TargetKind};
-use posterior::model::{FEW, Model};
+use posterior::model::{FEW, LayerPrior, Model, Recipe};
 use posterior::posterior::{Chain, Chains};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     if args.common.json {
         json(&as_json(&model, &args.out))?;
     } else if !args.common.quiet {
-        print(&facts(&rows(&model, recipe.method.name.is_none(), &args.out)))?;
+        print(&facts(&rows(&model, &recipe, &args.out)))?;
     }
     match model.posterior.chains().and_then(wrong) {
         Some(sentence) => {
@@ -158,7 +158,16 @@ fn method(model: &Model, by_default: bool) -> String {
     format!("{name}, the default with {than} {} rows × parameters", grouped(FEW))
 }
 
-fn rows(model: &Model, by_default: bool, out: &std::path::Path) -> Vec<(&'static str, String)> {
+/// How wide the prior is, where the evidence chose it.
+fn prior(model: &Model) -> String {
+    let std = |l: &LayerPrior| l.weight_std.map(number).unwrap_or_default();
+    let all: Vec<String> = model.recipe.layer_priors.iter().map(std).collect();
+    let name = model.recipe.prior.name.as_deref().unwrap_or_default();
+    format!("{name}, as wide as the evidence has it: weight_std {} by layer", all.join(", "))
+}
+
+/// `asked` is the recipe before anything was chosen for it.
+fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static str, String)> {
     let (s, chains) = (&model.summary, model.posterior.chains());
     let target = match model.encoder.target_kind() {
         TargetKind::Real(_) => "a number".to_owned(),
@@ -171,21 +180,24 @@ fn rows(model: &Model, by_default: bool, out: &std::path::Path) -> Vec<(&'static
             format!("{} rows, {}, target {target}", grouped(model.rows), count(model.network.input().len(), "input")),
         ),
         ("network", format!("{} ({} parameters)", model.network.describe().join(", "), grouped(model.posterior.dim()))),
-        ("method", method(model, by_default)),
-        (
-            "fit",
-            format!(
-                "{}, {}{}, {}",
-                count(s.steps as usize, if chains.is_some() { "transition" } else { "step" }),
-                match chains {
-                    Some(chains) => count(gradients(chains) as usize, "gradient"),
-                    None => count(s.epochs, "epoch"),
-                },
-                if s.stopped_early { " (stopped early)" } else { "" },
-                seconds(s.seconds)
-            ),
-        ),
+        ("method", method(model, asked.method.name.is_none())),
     ];
+    if asked.leaves_prior_open() && !model.recipe.layer_priors.is_empty() {
+        rows.push(("prior", prior(model)));
+    }
+    rows.push((
+        "fit",
+        format!(
+            "{}, {}{}, {}",
+            count(s.steps as usize, if chains.is_some() { "transition" } else { "step" }),
+            match chains {
+                Some(chains) => count(gradients(chains) as usize, "gradient"),
+                None => count(s.epochs, "epoch"),
+            },
+            if s.stopped_early { " (stopped early)" } else { "" },
+            seconds(s.seconds)
+        ),
+    ));
     if let Some(chains) = chains {
         rows.push(("sampling", sampling(chains)));
     }

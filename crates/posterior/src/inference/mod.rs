@@ -50,7 +50,7 @@ pub use gradient_variance::{GradientVariance, gradient_variances};
 pub use hmc::HmcSampler;
 pub use importance::ImportanceSampling;
 pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
-pub use laplace::{Laplace, LaplaceApproximation, LaplaceOptions};
+pub use laplace::{Laplace, LaplaceApproximation, LaplaceOptions, prior_scales};
 pub use last_layer::LastLayer;
 pub use linear::LinearInference;
 pub use low_rank::LowRankInference;

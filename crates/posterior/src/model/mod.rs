@@ -80,10 +80,14 @@ impl Model {
     ) -> Result<Model> {
         let Encoded { data, .. } = encoder.encode(table, true)?;
         let rows = data.rows;
-        let resolved = recipe.with_default_method(&encoder, rows)?.resolve(&encoder)?;
+        let mut resolved = recipe.with_default_method(&encoder, rows)?.resolve(&encoder)?;
+        let mut problem = resolved.clone().problem(data)?;
+        if recipe.leaves_prior_open() && start.is_none() {
+            resolved = usual::with_prior_by_evidence(&resolved, &problem, Key::new(seed)).resolve(&encoder)?;
+            problem = problem.with_prior(resolved.prior.clone())?;
+        }
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
         let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
-        let mut problem = resolved.problem(data)?;
         if let Some(start) = start {
             problem = problem.with_start(start)?;
         }

@@ -3,11 +3,15 @@
 //!
 //! Draws of the posterior itself predict best wherever there is time for them (figures in `bench/README.md`; `posterior-bench published ranks` makes the whole
 //! table), and they need no tuning: chains find their own steps, the noise is a part of what is drawn, and there is nothing that could be
-//! trained too long. A gradient costs some rows × parameters operations; with at most [`FEW`] of them, a fit stays within a minute on two cores.
+//! trained too long. How wide the prior is, layer by layer, the evidence chooses beforehand ([`crate::inference::prior_scales`]), unless the user says
+//! anything about the prior. A gradient costs some rows × parameters operations; with at most [`FEW`] of them, a fit stays within a minute on two cores.
 
-use super::{Choice, Recipe};
+use super::{Choice, LayerPrior, Recipe, Resolved};
 use crate::data::{Encoder, TargetKind};
 use crate::error::Result;
+use crate::inference::prior_scales;
+use crate::problem::Problem;
+use crate::rng::Key;
 use crate::settings::Value;
 
 /// Rows × parameters up to which chains are affordable.
@@ -20,7 +24,16 @@ const WITH_MANY_ROWS: &str = "ensemble";
 /// Settings of `hmc` here: predictions need fewer draws than a posterior that is itself looked at.
 const HMC: [(&str, i64); 2] = [("warmup", 200), ("draws", 200)];
 
+/// Rows × parameters, and parameters, up to which the evidence chooses how wide the prior is.
+const SCALED: (usize, usize) = (50_000_000, 20_000);
+
 impl Recipe {
+    /// Whether method and prior are left to the program: then the evidence chooses how wide the prior of every layer is.
+    pub fn leaves_prior_open(&self) -> bool {
+        let untouched = |choice: &Choice| choice.name.is_none() && choice.settings.is_empty();
+        self.method.name.is_none() && untouched(&self.prior) && self.layer_priors.is_empty()
+    }
+
     /// With a method, where the user names none; for so many rows of an encoder.
     pub fn with_default_method(&self, encoder: &Encoder, rows: usize) -> Result<Recipe> {
         if self.method.name.is_some() {
@@ -46,10 +59,35 @@ impl Recipe {
     }
 }
 
+/// The recipe with a prior for every layer as wide as the evidence has it; as it was where that is too much work, or has no answer.
+pub(super) fn with_prior_by_evidence(resolved: &Resolved, problem: &Problem, key: Key) -> Recipe {
+    let (parameters, mut recipe) = (problem.network().layout().len(), resolved.recipe.clone());
+    let settings = &recipe.prior.settings;
+    let std = |name: &str| match settings.get(name) {
+        Some(Value::Float(std)) => Some(*std),
+        _ => None,
+    };
+    if let (Some(weight), Some(bias)) = (std("weight_std"), std("bias_std"))
+        && parameters <= SCALED.1
+        && problem.data().rows.saturating_mul(parameters) <= SCALED.0
+        && let Ok(scales) = prior_scales(problem, key)
+    {
+        let prior = |(layer, scale): (usize, f64)| {
+            // Three digits: what is said is what is used.
+            let round = |v: f64| format!("{v:.2e}").parse().unwrap_or(v);
+            LayerPrior { layer, weight_std: Some(round(weight * scale)), bias_std: Some(round(bias * scale)) }
+        };
+        recipe.layer_priors = scales.into_iter().map(prior).collect();
+    }
+    recipe
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{Column, EncodeOptions, Table};
+    use crate::inference::Silent;
+    use crate::model::Model;
 
     fn encoder() -> Encoder {
         let x: Vec<f64> = (0..20).map(f64::from).collect();
@@ -69,6 +107,32 @@ mod tests {
             let resolved = recipe.resolve(&encoder).unwrap();
             assert_eq!(resolved.recipe.likelihood.name.as_deref(), Some("gaussian"), "{rows} rows");
         }
+    }
+
+    #[test]
+    fn the_evidence_chooses_how_wide_a_prior_is_that_nobody_has_named() {
+        let x: Vec<f64> = (0..20).map(f64::from).collect();
+        let y = Column::Number(x.iter().map(|v| v.sin()).collect());
+        let table = Table::from_columns(vec![("x".into(), Column::Number(x)), ("y".into(), y)]).unwrap();
+        let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
+        let layers = |recipe: &Recipe| {
+            let short = recipe.method.clone().with("draws", Value::Int(2)).with("warmup", Value::Int(2));
+            let recipe = Recipe { method: short, ..recipe.clone() };
+            Model::fit(&recipe, &table, &options, 0, &mut Silent).unwrap().recipe.layer_priors
+        };
+        let found = layers(&Recipe::default());
+        assert_eq!(found.iter().map(|l| l.layer).collect::<Vec<_>>(), [0, 1]);
+        assert!(
+            found.iter().all(|l| l.weight_std == l.bias_std && l.weight_std.is_some_and(|s| s != 1.0)),
+            "{found:?}"
+        );
+        let named = Recipe { method: Choice::named("hmc"), ..Recipe::default() };
+        assert!(layers(&named).is_empty());
+        let own = Recipe { prior: Choice::default().with("weight_std", Value::Float(2.0)), ..Recipe::default() };
+        assert!(!own.leaves_prior_open() && layers(&own).is_empty());
+        let layer = LayerPrior { layer: 1, weight_std: Some(3.0), bias_std: None };
+        let own = Recipe { layer_priors: vec![layer], ..Recipe::default() };
+        assert_eq!(layers(&own), [layer]);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::simd_fn;
 /// Columns of a strip: one vector of AVX-512, two of AVX2.
 const LANES: usize = 16;
 
+/// Rows at a time: more were no longer kept in registers.
+const ROWS: usize = 4;
+
 /// L in strips: columns p·LANES to (p + 1)·LANES of the rows from p·LANES on, each strip row after row, 0 where the triangle has ended.
 #[derive(Debug)]
 pub(super) struct UnitForm {
@@ -77,7 +80,7 @@ fn squares<R: Real, const F: bool, const N: usize>(n: usize, x: [&[R]; N], strip
     total.map(|t| t.iter().map(|v| v.f64()).sum())
 }
 
-/// As many rows as registers hold sums of.
+/// [`ROWS`] rows at a time.
 #[inline(always)]
 fn by_rows<R: Real, const F: bool, const N: usize>(
     n: usize,
@@ -108,11 +111,7 @@ fn by_rows<R: Real, const F: bool, const N: usize>(
 simd_fn! {
     /// out_kl ← g_k g_l |Lᵀx|² for every row of x, g and out.
     wider fn spread<R>(n: usize, x: &[R], strips: &[R], g: &[f64], outputs: usize, out: &mut [f64]) {
-        if W {
-            by_rows::<R, F, 8>(n, x, strips, g, outputs, out);
-        } else {
-            by_rows::<R, F, 4>(n, x, strips, g, outputs, out);
-        }
+        by_rows::<R, F, ROWS>(n, x, strips, g, outputs, out);
     }
 }
 

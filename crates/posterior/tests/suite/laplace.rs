@@ -3,7 +3,9 @@
 use crate::linear_model::{DIM, INPUTS, Linear, NOISE};
 use posterior::data::{Dataset, Values};
 use posterior::exact::LinearRegression;
-use posterior::inference::{Fit, Flow, LaplaceApproximation, LaplaceOptions, Observer, Progress, Silent, find};
+use posterior::inference::{
+    Fit, Flow, LaplaceApproximation, LaplaceOptions, Observer, Progress, Silent, find, prior_scales,
+};
 use posterior::likelihood::Outcome;
 use posterior::math::MatRef;
 use posterior::model::{Choice, Recipe};
@@ -425,4 +427,19 @@ fn draws_of_the_last_layer_agree_with_the_closed_form() {
         assert!((sampled.mean[n] - closed.mean[n]).abs() < 5.0 * std / 141.0);
         assert!((sampled.epistemic[n] / closed.epistemic[n] - 1.0).abs() < 5.0 / 100.0);
     }
+}
+
+/// On a linear model the evidence is exact: the widths found do not depend on where they began, and none nearby is more likely.
+#[test]
+fn the_width_of_a_prior_by_evidence() {
+    let widths = [0.4, 2.0].map(|std| {
+        let scales = prior_scales(&Linear::new(60, std).problem, Key::new(5)).unwrap();
+        assert_eq!(scales.iter().map(|(layer, _)| *layer).collect::<Vec<_>>(), [0]);
+        std * scales[0].1
+    });
+    // Rounds approach the top in proportion, and the evidence is flat there.
+    assert!((widths[0] / widths[1] - 1.0).abs() < 0.02, "{widths:?}");
+    let linear = Linear::new(60, 0.4);
+    let evidence = |factor: f64| exact(&linear, factor * widths[0]).log_evidence();
+    assert!(evidence(1.0) > evidence(0.8) && evidence(1.0) > evidence(1.25), "{widths:?}");
 }

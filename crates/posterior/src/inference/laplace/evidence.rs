@@ -19,6 +19,8 @@ const SETTLED: f64 = 1e-10;
 /// The same where every round factors the whole matrix.
 const DENSE_ROUNDS: usize = 50;
 const DENSE_SETTLED: f64 = 1e-6;
+/// δ is at least this part of the largest number on the diagonal.
+const SINGULAR: f64 = 1e-12;
 
 /// Parameters with one prior precision.
 #[derive(Debug, Clone)]
@@ -165,6 +167,7 @@ pub(super) fn by_layer(
 ) -> Result<(Vec<f64>, f64)> {
     let n = layers.last().map_or(0, |l| l.end);
     let (mut delta, mut c) = (vec![1.0_f64; layers.len()], 1.0_f64);
+    let largest = (0..n).map(|i| matrix[i * n + i]).fold(f64::MIN_POSITIVE, f64::max);
     for _ in 0..DENSE_ROUNDS {
         // Cholesky reads the lower triangle row after row.
         let mut a: Vec<f64> = (0..n * n).map(|k| matrix[(k % n) * n + k / n] / c).collect();
@@ -176,7 +179,9 @@ pub(super) fn by_layer(
         let mut gammas = 0.0;
         for ((layer, delta), scatter) in layers.iter().zip(&mut delta).zip(scatters) {
             let gamma: f64 = variances[layer.clone()].iter().map(|v| 1.0 - *delta * v).sum::<f64>().max(1e-12);
-            let next = (gamma / scatter.max(f64::MIN_POSITIVE)).ln().clamp(-FARTHEST, FARTHEST);
+            // Below that, rounding could make the matrix indefinite.
+            let least = (SINGULAR * largest / c).ln().clamp(-FARTHEST, FARTHEST);
+            let next = (gamma / scatter.max(f64::MIN_POSITIVE)).ln().clamp(least, FARTHEST);
             change = change.max((next - delta.ln()).abs());
             *delta = next.exp();
             gammas += gamma;

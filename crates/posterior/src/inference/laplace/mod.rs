@@ -15,9 +15,11 @@ mod approximation;
 mod evidence;
 mod mixture;
 mod mode;
+mod prior_scales;
 mod spectrum;
 
 pub use approximation::{LaplaceApproximation, LaplaceOptions};
+pub use prior_scales::prior_scales;
 
 use super::members::MEMBERS as SIDE_BY_SIDE;
 use super::observer::Observer;

@@ -35,7 +35,6 @@ pub(super) fn find(
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<f64>, Problem, FitSummary)> {
-    let wide = |w: &[f32]| w.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
     if let Some(start) = problem.start() {
         let none = FitSummary {
             steps: 0,
@@ -54,30 +53,50 @@ pub(super) fn find(
         _ => settings.with("epochs", Value::Int(epochs(problem, settings).div_ceil(rounds) as i64)),
     };
     let mut now = problem.clone();
-    let mut round = |now: &Problem, number: u64| -> Result<(Vec<f64>, FitSummary)> {
-        // Every round has random numbers of its own.
-        let fit =
-            Map::with_settings_of(&share).fit(now, if number == 0 { key } else { key.derive(number) }, observer)?;
-        let mut w = wide(&fit.posterior.draw(key).w);
-        polish(now, &mut w, settings.count("polish"));
-        Ok((w, fit.summary))
-    };
-    let (mut w, mut summary) = round(&now, 0)?;
+    let (mut w, mut summary) = train(&now, &share, key, observer)?;
     for number in 1..rounds as u64 {
         let both = LaplaceOptions { learn_prior: true, learn_noise: true, ..options };
         let at = LaplaceApproximation::new(&now, w, subset, both)?;
         let factors = at.prior_factors();
-        let prior = now.prior().with_normal_std(|range, std| {
-            let leaf = subset.leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
-            leaf.map_or(std, |l| std / factors[l.min(factors.len() - 1)].sqrt())
-        });
-        let mean = at.mean().iter().map(|v| *v as f32).collect();
-        now = now.with_prior(prior)?.with_start(Arc::new(PointPosterior::new(mean)))?;
-        let (next, more) = round(&now, number)?;
+        now = rescaled(&now, subset, |l| factors[l.min(factors.len() - 1)].powf(-0.5), at.mean())?;
+        // Every round has random numbers of its own.
+        let (next, more) = train(&now, &share, key.derive(number), observer)?;
         w = next;
         summary = FitSummary { steps: summary.steps + more.steps, epochs: summary.epochs + more.epochs, ..more };
     }
     Ok((w, now, summary))
+}
+
+fn wide(w: &[f32]) -> Vec<f64> {
+    w.iter().map(|v| f64::from(*v)).collect()
+}
+
+/// MAP, then L-BFGS; a problem that has a start begins there.
+pub(super) fn train(
+    problem: &Problem,
+    settings: &Settings,
+    key: Key,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<f64>, FitSummary)> {
+    let fit = Map::with_settings_of(settings).fit(problem, key, observer)?;
+    let mut w = wide(&fit.posterior.draw(key).w);
+    polish(problem, &mut w, settings.count("polish"));
+    Ok((w, fit.summary))
+}
+
+/// The problem with the prior's standard deviations of every leaf multiplied by a factor, to begin at a point.
+pub(super) fn rescaled(
+    problem: &Problem,
+    subset: &Subset,
+    factor: impl Fn(usize) -> f64,
+    start: Vec<f64>,
+) -> Result<Problem> {
+    let prior = problem.prior().with_normal_std(|range, std| {
+        let leaf = subset.leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
+        leaf.map_or(std, |l| std * factor(l))
+    });
+    let point = PointPosterior::new(start.iter().map(|v| *v as f32).collect());
+    problem.with_prior(prior)?.with_start(Arc::new(point))
 }
 
 /// L-BFGS on all rows; not through dropout layers, whose training has another objective.

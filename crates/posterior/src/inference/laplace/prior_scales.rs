@@ -1,0 +1,50 @@
+//! How wide a normal prior should be, layer by layer, by the evidence: argmax over δ of log p(D | δ) by Laplace's approximation.
+//!
+//! Training and evidence take turns, as with `online`: the mode under the present prior, its curvature, the δ under which the data are most likely, the
+//! mode again. A method that takes the prior as given (chains, ensembles) can then be given one of the right size, without anybody choosing it.
+//!
+//! References: MacKay (1992), Neural Computation 4; Immer et al. (2021), ICML. Cost: that of `laplace` with [`ROUNDS`] rounds.
+
+use super::approximation::{LaplaceApproximation, normal_prior};
+use super::mode::{rescaled, train};
+use super::{ENTRY, Member};
+use crate::error::Result;
+use crate::inference::observer::Silent;
+use crate::inference::train::epochs;
+use crate::problem::Problem;
+use crate::problem::curvature::Subset;
+use crate::rng::Key;
+use crate::settings::{Settings, Value};
+
+/// Turns of training and evidence.
+const ROUNDS: usize = 4;
+/// Factors stay between this and its inverse: a layer that the data say little about should not lose its prior altogether.
+const WIDEST: f64 = 8.0;
+
+/// What to multiply the prior's standard deviations by: the number of a layer and its factor. An error where the prior is not normal or a
+/// layer has no curvature.
+pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
+    let given = [("prior_precision".to_owned(), Value::Text("layer".into()))];
+    let settings = Settings::resolve(ENTRY.settings, &given, "laplace")?;
+    let share = settings.with("epochs", Value::Int(epochs(problem, &settings).div_ceil(ROUNDS) as i64));
+    let member = Member { settings };
+    let subset = Subset::all(&**problem.network())?;
+    normal_prior(problem, &subset)?;
+    let options = member.options(member.structure(&subset));
+    let (mut now, mut scales) = (problem.clone(), vec![1.0; subset.leaves.len()]);
+    for round in 0..ROUNDS {
+        let (w, _) = train(&now, &share, key.derive(round as u64), &mut Silent)?;
+        let at = LaplaceApproximation::new(&now, w, &subset, options)?;
+        let factors = at.prior_factors();
+        for (l, scale) in scales.iter_mut().enumerate() {
+            let next: f64 = *scale / factors[l.min(factors.len() - 1)].sqrt();
+            *scale = if next.is_finite() { next.clamp(WIDEST.recip(), WIDEST) } else { *scale };
+        }
+        now = rescaled(problem, &subset, |l| scales[l], at.mean())?;
+    }
+    // Of several parts of a layer the first one's.
+    let mut out: Vec<(usize, f64)> =
+        subset.leaves.iter().zip(scales).map(|(leaf, scale)| (leaf.layer, scale)).collect();
+    out.dedup_by_key(|(layer, _)| *layer);
+    Ok(out)
+}
