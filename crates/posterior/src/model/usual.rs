@@ -24,8 +24,8 @@ const WITH_MANY_ROWS: &str = "ensemble";
 /// Settings of `hmc` here: predictions need fewer draws than a posterior that is itself looked at.
 const HMC: [(&str, i64); 2] = [("warmup", 200), ("draws", 200)];
 
-/// Rows × parameters, and parameters, up to which the evidence chooses how wide the prior is.
-const SCALED: (usize, usize) = (50_000_000, 20_000);
+/// Rows × parameters, and parameters, up to which the evidence chooses how wide the prior is: a few seconds.
+const SCALED: (usize, usize) = (10_000_000, 20_000);
 
 impl Recipe {
     /// Whether method and prior are left to the program: then the evidence chooses how wide the prior of every layer is.
