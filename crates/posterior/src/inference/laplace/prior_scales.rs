@@ -18,7 +18,9 @@ use crate::settings::{Settings, Value};
 
 /// Turns of training and evidence.
 const ROUNDS: usize = 4;
-/// Factors stay between this and its inverse: a layer that the data say little about should not lose its prior altogether.
+/// Factors stay between these. A layer that the data say little about should not lose its prior altogether; and where a few rows show no effect of the
+/// inputs, the evidence would have it that there is none anywhere: sure of what it cannot know.
+const NARROWEST: f64 = 0.5;
 const WIDEST: f64 = 8.0;
 
 /// What to multiply the prior's standard deviations by: the number of a layer and its factor. An error where the prior is not normal or a
@@ -38,7 +40,7 @@ pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
         let factors = at.prior_factors();
         for (l, scale) in scales.iter_mut().enumerate() {
             let next: f64 = *scale / factors[l.min(factors.len() - 1)].sqrt();
-            *scale = if next.is_finite() { next.clamp(WIDEST.recip(), WIDEST) } else { *scale };
+            *scale = if next.is_finite() { next.clamp(NARROWEST, WIDEST) } else { *scale };
         }
         now = rescaled(problem, &subset, |l| scales[l], at.mean())?;
     }
