@@ -206,8 +206,8 @@ pub(super) const PUBLISHED: &[Published] = &[
                 network: relu("1200,1200")?,
                 prior: Choice::named("scale-mixture"),
                 method: Choice::named("mean-field")
-                    .with("epochs", Value::Int(40))
-                    .with("learning_rate", float(0.001))
+                    .with("epochs", Value::Int(15))
+                    .with("learning_rate", float(0.002))
                     .with("estimator", text("local")),
                 ..Recipe::default()
             })
@@ -221,7 +221,7 @@ pub(super) const PUBLISHED: &[Published] = &[
         what: "ensemble of 10 LeNet-5: NLL of at most 0.018, accuracy of at least 99.4 %",
         published: "0.016, 99.4 %, ECE 0.005 (deterministic: 0.037, 99.1 %)",
         data: "mnist",
-        recipe: || ensemble_lenet5(20),
+        recipe: || ensemble_lenet5(10),
         draws: 10,
         reached: |f| f.nll <= 0.018 && f.error_percent <= 0.6,
         keep: None,
