@@ -30,7 +30,7 @@ pub(super) struct Block {
 
 simd_fn! {
     /// σ = softplus(ρ), w = m + σε.
-    pub(super) fn draw_block(mean: &[f32], rho: &[f32], noise: &[f32], std: &mut [f32], w: &mut [f32]) {
+    wider pub(super) fn draw_block(mean: &[f32], rho: &[f32], noise: &[f32], std: &mut [f32], w: &mut [f32]) {
         let n = w.len();
         let (mean, rho, noise, std) = (&mean[..n], &rho[..n], &noise[..n], &mut std[..n]);
         for i in 0..n {
@@ -43,7 +43,7 @@ simd_fn! {
 
 simd_fn! {
     /// Σ −ln σ + ½τ(σ² + (m−c)²); one logarithm for four σ.
-    pub(super) fn kl_block(mean: &[f32], std: &[f32], centre: f32, precision: f32) -> f64 {
+    wider pub(super) fn kl_block(mean: &[f32], std: &[f32], centre: f32, precision: f32) -> f64 {
         let mut log = [0.0f32; 16];
         let mut square = [0.0f32; 16];
         let (mean_groups, mean_rest) = mean.as_chunks::<64>();
@@ -70,7 +70,7 @@ simd_fn! {
 
 simd_fn! {
     /// Σ KL to p(w) ∝ 1/|w|.
-    pub(super) fn log_uniform_block(mean: &[f32], std: &[f32]) -> f64 {
+    wider pub(super) fn log_uniform_block(mean: &[f32], std: &[f32]) -> f64 {
         let mut sums = [0.0f32; 16];
         let (mean_groups, mean_rest) = mean.as_chunks::<16>();
         let (std_groups, std_rest) = std[..mean.len()].as_chunks::<16>();
@@ -131,7 +131,7 @@ pub(super) struct Update {
 
 simd_fn! {
     /// Both gradients and both Adam steps of parameters `from..to` of a block. `g` is the gradient in m.
-    pub(super) fn update_block(state: &mut Block, from: usize, to: usize, g: &[f32], second: Second<'_>, update: Update) {
+    wider pub(super) fn update_block(state: &mut Block, from: usize, to: usize, g: &[f32], second: Second<'_>, update: Update) {
         let Update { centre, precision, beta, law, step } = update;
         let Block { mean, rho, std, noise, mean_first, mean_second, rho_first, rho_second, .. } = state;
         let n = to - from;
@@ -207,7 +207,7 @@ simd_fn! {
 
 simd_fn! {
     /// σ = softplus(ρ), centre = m, spread = σ² or σε.
-    pub(super) fn spread_block(noise: RowNoise, mean: &[f32], rho: &[f32], epsilon: &[f32], std: &mut [f32], centre: &mut [f32], spread: &mut [f32]) {
+    wider pub(super) fn spread_block(noise: RowNoise, mean: &[f32], rho: &[f32], epsilon: &[f32], std: &mut [f32], centre: &mut [f32], spread: &mut [f32]) {
         let n = centre.len();
         let (mean, rho, epsilon) = (&mean[..n], &rho[..n], &epsilon[..n]);
         let (std, spread) = (&mut std[..n], &mut spread[..n]);

@@ -79,7 +79,7 @@ pub(super) fn scale<const F: bool>(v: &mut f32, g: f32, rms: Rms, damping: f32) 
 }
 
 simd_fn! {
-    fn plain(w: &mut [f32], g: &[f32], z: &[f32], centre: f32, precision: f32, rate: f32, noise: f32) {
+    wider fn plain(w: &mut [f32], g: &[f32], z: &[f32], centre: f32, precision: f32, rate: f32, noise: f32) {
         let n = w.len();
         let (g, z) = (&g[..n], &z[..n]);
         for i in 0..n {
@@ -90,7 +90,7 @@ simd_fn! {
 }
 
 simd_fn! {
-    fn preconditioned(w: &mut [f32], v: &mut [f32], g: &[f32], z: &[f32], centre: f32, precision: f32, rate: f32, noise: f32, rms: Rms) {
+    wider fn preconditioned(w: &mut [f32], v: &mut [f32], g: &[f32], z: &[f32], centre: f32, precision: f32, rate: f32, noise: f32, rms: Rms) {
         let n = w.len();
         let (v, g, z, damping) = (&mut v[..n], &g[..n], &z[..n], rms.damping(precision));
         for i in 0..n {

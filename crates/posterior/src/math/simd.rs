@@ -63,7 +63,7 @@ pub const PORTABLE_FUSES: bool = cfg!(target_arch = "aarch64");
 /// of known equal length, without branches, become SIMD code. Sums need their own lanes: the compiler does not reorder
 /// floating point.
 ///
-/// With `wider` before its name a function is compiled for AVX-512 too, and the constant `W` says so: the same operations on every number, so the
+/// With `wider` before its name a function is compiled for AVX-512 too, and a generic one is told so by the constant `W`: the same operations on every number, so the
 /// same bits, in vectors of twice the length.
 ///
 /// ```
@@ -128,6 +128,34 @@ macro_rules! simd_fn {
                 }
             }
             body::<$R, { $crate::math::simd::PORTABLE_FUSES }>($($arg),*)
+        }
+    };
+    ($(#[$meta:meta])* wider $vis:vis fn $name:ident($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<const F: bool>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+                fn wider($($arg: $ty),*) $(-> $ret)? {
+                    body::<true>($($arg),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn wide($($arg: $ty),*) $(-> $ret)? {
+                    body::<true>($($arg),*)
+                }
+                if $crate::math::simd::wider() {
+                    // SAFETY: `simd::wider` is true only where all these features were detected.
+                    return unsafe { wider($($arg),*) };
+                }
+                if $crate::math::simd::wide() {
+                    // SAFETY: `simd::wide` is true only where both features were detected.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            body::<{ $crate::math::simd::PORTABLE_FUSES }>($($arg),*)
         }
     };
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {

@@ -3,35 +3,42 @@
 //! In f32, as the factor of Σ is kept: a sum of squares has errors in proportion to each direction's standard deviation, about what rounding the factor
 //! has cost already. Cost per row: n²/2 multiply-adds, in strips of [`LANES`] columns that begin at their diagonal.
 
-use crate::math::Real;
 use crate::math::linalg::lower_triangle;
+use crate::math::{Real, simd};
 use crate::nn::JacobianFactors;
 use crate::simd_fn;
 
-/// Columns of a strip: one vector of AVX-512, two of AVX2.
+/// Columns that are summed together: one vector of AVX-512, two of AVX2.
 const LANES: usize = 16;
 
 /// Rows at a time: more were no longer kept in registers.
 const ROWS: usize = 4;
 
-/// L in strips: columns p·LANES to (p + 1)·LANES of the rows from p·LANES on, each strip row after row, 0 where the triangle has ended.
+/// L in strips: columns p·w to (p + 1)·w of the rows from p·w on, each strip row after row, 0 where the triangle has ended. A strip is w =
+/// [`LANES`] wide, or twice that with AVX-512, which needs so many sums to be busy; the zeros before a diagonal change no sum, so the bits are the same.
 #[derive(Debug)]
 pub(super) struct UnitForm {
     n: usize,
+    /// w/LANES
+    halves: usize,
     strips: Vec<f32>,
 }
 
 impl UnitForm {
     /// From any F with Σ = F Fᵀ, n × n.
     pub fn new(factor: &[f64], n: usize) -> UnitForm {
-        let lower = lower_triangle(factor, n);
+        UnitForm::with_halves(factor, n, if simd::wider() { 2 } else { 1 })
+    }
+
+    fn with_halves(factor: &[f64], n: usize, halves: usize) -> UnitForm {
+        let (lower, width) = (lower_triangle(factor, n), halves * LANES);
         let mut strips = Vec::new();
-        for from in (0..n).step_by(LANES) {
+        for from in (0..n).step_by(width) {
             for row in from..n {
-                strips.extend((from..from + LANES).map(|c| if c <= row { lower[row * n + c] as f32 } else { 0.0 }));
+                strips.extend((from..from + width).map(|c| if c <= row { lower[row * n + c] as f32 } else { 0.0 }));
             }
         }
-        UnitForm { n, strips }
+        UnitForm { n, halves, strips }
     }
 
     /// Inputs of the unit, its constant included.
@@ -50,30 +57,35 @@ impl UnitForm {
     ) {
         x.clear();
         x.extend(factors.inputs(0)[..rows * self.n].iter().map(|v| *v as f32));
-        spread(self.n, x, &self.strips, factors.deltas(0), outputs, out);
+        spread(self.n, self.halves, x, &self.strips, factors.deltas(0), outputs, out);
     }
 }
 
-/// |Lᵀx|² of N rows at once.
+/// |Lᵀx|² of N rows at once, from strips of H times [`LANES`] columns.
 #[inline(always)]
-fn squares<R: Real, const F: bool, const N: usize>(n: usize, x: [&[R]; N], strips: &[R]) -> [f64; N] {
+fn squares<R: Real, const F: bool, const H: usize, const N: usize>(n: usize, x: [&[R]; N], strips: &[R]) -> [f64; N] {
     let mut total = [[R::ZERO; LANES]; N];
     let mut rest = strips;
-    for from in (0..n).step_by(LANES) {
-        let (strip, next) = rest.split_at((n - from) * LANES);
+    for from in (0..n).step_by(H * LANES) {
+        let (strip, next) = rest.split_at((n - from) * H * LANES);
         rest = next;
         let x = x.map(|x| &x[from..n]);
-        let mut sums = [[R::ZERO; LANES]; N];
-        for (i, l) in strip.as_chunks::<LANES>().0.iter().enumerate() {
+        let mut sums = [[[R::ZERO; LANES]; H]; N];
+        for (i, l) in strip.chunks_exact(H * LANES).enumerate() {
+            let l = l.as_chunks::<LANES>().0;
             for r in 0..N {
-                for j in 0..LANES {
-                    sums[r][j] = x[r][i].mul_add::<F>(l[j], sums[r][j]);
+                for h in 0..H {
+                    for j in 0..LANES {
+                        sums[r][h][j] = x[r][i].mul_add::<F>(l[h][j], sums[r][h][j]);
+                    }
                 }
             }
         }
         for r in 0..N {
-            for j in 0..LANES {
-                total[r][j] = sums[r][j].mul_add::<F>(sums[r][j], total[r][j]);
+            for h in 0..H {
+                for j in 0..LANES {
+                    total[r][j] = sums[r][h][j].mul_add::<F>(sums[r][h][j], total[r][j]);
+                }
             }
         }
     }
@@ -82,7 +94,7 @@ fn squares<R: Real, const F: bool, const N: usize>(n: usize, x: [&[R]; N], strip
 
 /// [`ROWS`] rows at a time.
 #[inline(always)]
-fn by_rows<R: Real, const F: bool, const N: usize>(
+fn by_rows<R: Real, const F: bool, const H: usize, const N: usize>(
     n: usize,
     x: &[R],
     strips: &[R],
@@ -100,18 +112,22 @@ fn by_rows<R: Real, const F: bool, const N: usize>(
     let whole = x.len() / n / N * N;
     for (block, rows) in x.chunks_exact(N * n).enumerate() {
         let mut each = rows.chunks_exact(n);
-        let sums = squares::<R, F, N>(n, [(); N].map(|_| each.next().unwrap_or(rows)), strips);
+        let sums = squares::<R, F, H, N>(n, [(); N].map(|_| each.next().unwrap_or(rows)), strips);
         sums.into_iter().enumerate().for_each(|(i, sum)| put(block * N + i, sum));
     }
     for (i, row) in x[whole * n..].chunks_exact(n).enumerate() {
-        put(whole + i, squares::<R, F, 1>(n, [row], strips)[0]);
+        put(whole + i, squares::<R, F, H, 1>(n, [row], strips)[0]);
     }
 }
 
 simd_fn! {
     /// out_kl ← g_k g_l |Lᵀx|² for every row of x, g and out.
-    wider fn spread<R>(n: usize, x: &[R], strips: &[R], g: &[f64], outputs: usize, out: &mut [f64]) {
-        by_rows::<R, F, ROWS>(n, x, strips, g, outputs, out);
+    wider fn spread<R>(n: usize, halves: usize, x: &[R], strips: &[R], g: &[f64], outputs: usize, out: &mut [f64]) {
+        if halves == 1 {
+            by_rows::<R, F, 1, ROWS>(n, x, strips, g, outputs, out);
+        } else {
+            by_rows::<R, F, 2, ROWS>(n, x, strips, g, outputs, out);
+        }
     }
 }
 
@@ -127,10 +143,13 @@ mod tests {
             fill_normals(Key::new(n as u64), &mut v);
             let (factor, rest) = v.split_at(n * n);
             let (x, g) = rest.split_at(11 * n);
-            let unit = UnitForm::new(factor, n);
             let narrow: Vec<f32> = x.iter().map(|v| *v as f32).collect();
-            let mut out = vec![f64::NAN; 11];
-            spread(n, &narrow, &unit.strips, g, 1, &mut out);
+            let [out, doubled] = [1, 2].map(|halves| {
+                let (unit, mut out) = (UnitForm::with_halves(factor, n, halves), vec![f64::NAN; 11]);
+                spread(n, halves, &narrow, &unit.strips, g, 1, &mut out);
+                out
+            });
+            assert_eq!(out, doubled, "{n}: the width of a strip changes no bit");
             for row in 0..11 {
                 let x = &x[row * n..(row + 1) * n];
                 let turned = (0..n).map(|c| (0..n).map(|i| x[i] * factor[i * n + c]).sum::<f64>());

@@ -6,6 +6,8 @@
 
 mod key;
 mod normal;
+#[cfg(target_arch = "x86_64")]
+mod normal_wider;
 mod stream;
 
 pub use key::{Key, Purpose};

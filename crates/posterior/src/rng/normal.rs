@@ -10,17 +10,17 @@ use rayon::prelude::*;
 
 /// Numbers under one key: 4 kB of f32, so that a fused pass over a block stays in the first-level cache.
 pub const BLOCK: usize = 1024;
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// Eight independent xoshiro128++ generators (Blackman & Vigna 2019) side by side.
 #[derive(Clone)]
-struct Lanes {
-    s: [[u32; LANES]; 4],
+pub(super) struct Lanes {
+    pub(super) s: [[u32; LANES]; 4],
 }
 
 impl Lanes {
     #[inline(always)]
-    fn new(key: Key) -> Lanes {
+    pub(super) fn new(key: Key) -> Lanes {
         let [a, b] = key.0;
         let mut words = [0u64; 2 * LANES];
         for (i, word) in words.iter_mut().enumerate() {
@@ -65,14 +65,24 @@ pub trait Normals: Real {
 #[inline(always)]
 fn sixteen_f32<const F: bool>(lanes: &mut Lanes, out: &mut [f32; 16]) {
     let (a, b) = (lanes.next(), lanes.next());
-    for i in 0..LANES {
+    let (sines, cosines) = pairs_f32::<F, LANES>(&a, &b);
+    out[..LANES].copy_from_slice(&sines);
+    out[LANES..].copy_from_slice(&cosines);
+}
+
+/// Two normals from every two words.
+#[inline(always)]
+pub(super) fn pairs_f32<const F: bool, const N: usize>(a: &[u32; N], b: &[u32; N]) -> ([f32; N], [f32; N]) {
+    let (mut sines, mut cosines) = ([0.0; N], [0.0; N]);
+    for i in 0..N {
         let u1 = Real::mul_add::<F>(((a[i] >> 1) as i32) as f32, 1.0 / 2_147_483_648.0, 1.0 / 4_294_967_296.0);
         let u2 = ((b[i] >> 8) as i32) as f32 * (1.0 / 16_777_216.0);
         let radius = (-2.0 * u1.ln_positive::<F>()).sqrt();
         let (s, c) = u2.sin_cos_turn::<F>();
-        out[i] = radius * s;
-        out[i + LANES] = radius * c;
+        sines[i] = radius * s;
+        cosines[i] = radius * c;
     }
+    (sines, cosines)
 }
 
 #[inline(always)]
@@ -115,6 +125,11 @@ fill!(fill_f64, f64, sixteen_f64);
 impl Normals for f32 {
     fn fill_block(key: Key, out: &mut [f32]) {
         debug_assert!(out.len() <= BLOCK);
+        #[cfg(target_arch = "x86_64")]
+        if crate::math::simd::wider() {
+            // SAFETY: `simd::wider` is true only where all features of the function were detected.
+            return unsafe { super::normal_wider::fill(key, out) };
+        }
         fill_f32(key, out);
     }
 }
@@ -148,4 +163,23 @@ pub fn fill_normals_par<R: Normals>(key: Key, out: &mut [R]) {
             R::fill_block(key.block((16 * g + b) as u64), chunk);
         }
     });
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Every length, whole groups or not: the numbers of a key do not depend on the processor.
+    #[test]
+    fn avx_512_and_avx2_give_the_same_bits() {
+        if !crate::math::simd::wider() {
+            return;
+        }
+        for n in [1, 7, 16, 31, 32, 33, 500, BLOCK] {
+            let (mut wide, mut wider) = (vec![0.0f32; n], vec![0.0f32; n]);
+            fill_f32(Key::new(n as u64), &mut wide);
+            f32::fill_block(Key::new(n as u64), &mut wider);
+            assert!(wide.iter().zip(&wider).all(|(a, b)| a.to_bits() == b.to_bits()), "{n} numbers");
+        }
+    }
 }
