@@ -7,7 +7,7 @@
 use super::images::PUBLISHED;
 use super::{Dots, images};
 use posterior::apply::attack::{Attack, Reach, perturb};
-use posterior::apply::detect::{Detection, Doubt, detect, doubts};
+use posterior::apply::detect::{Detection, Doubt, detect, doubts, fooled};
 use posterior::artifact;
 use posterior::data::{EncodeOptions, Encoded, Values};
 use posterior::model::Model;
@@ -130,33 +130,44 @@ pub(super) fn attack(folder: &Path, settings: &[String]) -> Result<(), String> {
         let mut best_by_epsilon = Vec::new();
         for epsilon in EPSILONS {
             let x = perturb(model, data, &reach, Attack::Fgsm, epsilon, draws(model), Key::new(model.seed));
-            let (other, fooled) = doubts_of(model, &x);
+            let (other, after) = doubts_of(model, &x);
             let found = detections(&known, &other);
             let (all, best) = by_measure(&found, |d| 100.0 * d.tpr_at_fpr5);
-            best_by_epsilon.push(best.map_or(0.0, |b| b.0));
+            let turned = fooled(&data.y, &predicted, &after);
+            let only: Vec<Doubt> = other.iter().map(|d| d.of_rows(&turned)).collect();
+            let of_turned = detections(&known, &only);
+            let (all_turned, best_turned) = by_measure(&of_turned, |d| 100.0 * d.tpr_at_fpr5);
+            best_by_epsilon.push([best, best_turned].map(|b| b.map_or(0.0, |b| b.0)));
             let line = json!({
                 "name": "attack-lenet5",
                 "method": name,
                 "members": draws(model),
                 "epsilon": epsilon,
-                "accuracy": right(&fooled),
+                "accuracy": right(&after),
                 "accuracy_unchanged": right(&predicted),
                 "tpr_at_fpr5_percent": all,
                 "best": best.map(|b| b.0),
                 "best_measure": best.map(|b| b.1),
                 "auroc_percent": by_measure(&found, |d| 100.0 * d.auroc).0,
+                "fooled": turned.len(),
+                "tpr_at_fpr5_percent_of_fooled": all_turned,
+                "best_of_fooled": best_turned.map(|b| b.0),
+                "best_measure_of_fooled": best_turned.map(|b| b.1),
             });
             println!("{line}");
         }
         best_of.push(best_by_epsilon);
     }
-    let ahead: Vec<bool> = best_of[0].iter().zip(&best_of[1]).map(|(map, ensemble)| ensemble > map).collect();
+    let ahead = |which: usize| -> Vec<bool> {
+        best_of[0].iter().zip(&best_of[1]).map(|(map, ensemble)| ensemble[which] > map[which]).collect()
+    };
     let line = json!({
         "name": "attack-lenet5",
-        "asked": "the ensemble finds more than one network at every epsilon",
+        "asked": "of the digits it was fooled with, the ensemble finds a larger part than one network, at every epsilon",
         "epsilons": EPSILONS,
-        "ensemble_ahead": ahead,
-        "reached": ahead.iter().all(|a| *a),
+        "ensemble_ahead": ahead(0),
+        "ensemble_ahead_of_fooled": ahead(1),
+        "reached": ahead(1).iter().all(|a| *a),
         "seconds_to_fit_or_load": pair.seconds,
     });
     println!("{line}");

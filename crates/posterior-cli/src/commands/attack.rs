@@ -5,7 +5,7 @@ use crate::cli::Attack as Args;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
 use posterior::apply::attack::{Attack, Reach, perturb};
-use posterior::apply::detect::{Detection, Doubt, detect, doubts};
+use posterior::apply::detect::{Detection, Doubt, detect, doubts, fooled};
 use posterior::artifact;
 use posterior::data::{Table, Values};
 use posterior::likelihood::Outcome;
@@ -23,6 +23,8 @@ struct Seen {
     epsilon: f64,
     scores: Vec<(&'static str, f64)>,
     doubts: Vec<Doubt>,
+    /// The class of every row, where there are classes.
+    predicted: Option<Vec<usize>>,
     out: Option<PathBuf>,
 }
 
@@ -42,7 +44,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let predictive = model.calibrated(predictor.predict(x));
         let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
         let scores = SCORES.iter().filter_map(|name| Some((*name, find(name)?.score(&scored)?))).collect();
-        Seen { epsilon, scores, doubts: doubts(&predictive, model.likelihood.outcome()), out }
+        let classes = (model.likelihood.outcome() == Outcome::Class).then(|| predictive.classes());
+        let predicted = classes.map(|c| (0..predictive.rows()).map(|n| c.predicted(n)).collect());
+        Seen { epsilon, scores, doubts: doubts(&predictive, model.likelihood.outcome()), predicted, out }
     };
     let clean = look(&encoded.data.x, 0.0, None);
     let reach = Reach::new(&model.encoder, &encoded.data);
@@ -60,9 +64,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         seen.push(look(&x, *epsilon, Some(path)));
     }
     if args.common.json {
-        return json(&as_json(args, &model, y.len(), &seen));
+        return json(&as_json(args, &model, &encoded.data.y, &seen));
     }
-    print(&as_text(args, &model, y.len(), &seen))
+    print(&as_text(args, &model, &encoded.data.y, &seen))
 }
 
 /// Where the rows changed by ε go.
@@ -86,6 +90,13 @@ fn detections(seen: &Seen, clean: &Seen) -> Vec<Detection> {
     clean.doubts.iter().zip(&seen.doubts).filter_map(|(known, other)| detect(known, other)).collect()
 }
 
+/// How many rows fooled the model, and how well those are found, where there are classes.
+fn detections_of_fooled(seen: &Seen, clean: &Seen, y: &[f64]) -> Option<(usize, Vec<Detection>)> {
+    let rows = fooled(y, clean.predicted.as_ref()?, seen.predicted.as_ref()?);
+    let pairs = clean.doubts.iter().zip(&seen.doubts);
+    Some((rows.len(), pairs.filter_map(|(known, other)| detect(known, &other.of_rows(&rows))).collect()))
+}
+
 fn unit(model: &Model) -> &'static str {
     if matches!(model.encoder.inputs, posterior::data::Inputs::Images { .. }) {
         "brightness of a pixel"
@@ -94,29 +105,36 @@ fn unit(model: &Model) -> &'static str {
     }
 }
 
-fn as_json(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> Value {
+fn as_json(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> Value {
     let rows = seen.iter().map(|s| {
         let mut row = Map::from_iter([("epsilon".to_owned(), json!(s.epsilon))]);
         row.extend(s.scores.iter().map(|(name, v)| ((*name).to_owned(), json!(v))));
         if let Some(path) = &s.out {
             row.insert("file".to_owned(), json!(path.display().to_string()));
             let found = detections(s, &seen[0]);
-            let by = |value: &dyn Fn(&Detection) -> f64| {
+            let by = |found: &[Detection], value: &dyn Fn(&Detection) -> f64| {
                 let of = |d: &Detection| (d.measure.to_owned(), json!((!d.constant).then(|| value(d))));
                 Value::Object(found.iter().map(of).collect())
             };
-            row.insert("tpr_at_fpr5".to_owned(), by(&|d| d.tpr_at_fpr5));
-            row.insert("auroc".to_owned(), by(&|d| d.auroc));
+            row.insert("tpr_at_fpr5".to_owned(), by(&found, &|d| d.tpr_at_fpr5));
+            row.insert("auroc".to_owned(), by(&found, &|d| d.auroc));
+            if let Some((rows, found)) = detections_of_fooled(s, &seen[0], y) {
+                row.insert("fooled".to_owned(), json!(rows));
+                row.insert("tpr_at_fpr5_of_fooled".to_owned(), by(&found, &|d| d.tpr_at_fpr5));
+            }
         }
         Value::Object(row)
     });
-    json!({ "attack": args.attack, "unit": unit(model), "n": n, "rows": rows.collect::<Vec<_>>() })
+    json!({ "attack": args.attack, "unit": unit(model), "n": y.len(), "rows": rows.collect::<Vec<_>>() })
 }
 
-fn as_text(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> String {
+fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
     let mut head = vec!["epsilon".to_owned()];
     head.extend(seen[0].scores.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(seen[0].doubts.iter().map(|d| format!("found by {}", d.measure)));
+    if seen[0].predicted.is_some() {
+        head.extend(["fooled by".to_owned(), "of these found".to_owned()]);
+    }
     let rows: Vec<Vec<String>> = seen
         .iter()
         .map(|s| {
@@ -124,7 +142,12 @@ fn as_text(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> String {
             let found: Vec<String> = match s.out {
                 Some(_) => {
                     let said = |d: &Detection| if d.constant { String::new() } else { number(d.tpr_at_fpr5) };
-                    detections(s, &seen[0]).iter().map(said).collect()
+                    let all = detections(s, &seen[0]);
+                    let of_fooled = detections_of_fooled(s, &seen[0], y).map(|(rows, found)| {
+                        let useful = found.iter().filter(|d| !d.constant).map(|d| d.tpr_at_fpr5);
+                        [grouped(rows), useful.reduce(f64::max).map_or_else(String::new, number)]
+                    });
+                    all.iter().map(said).chain(of_fooled.into_iter().flatten()).collect()
                 }
                 None => Vec::new(),
             };
@@ -135,12 +158,13 @@ fn as_text(args: &Args, model: &Model, n: usize, seen: &[Seen]) -> String {
     let files: Vec<String> = seen.iter().filter_map(|s| Some(s.out.as_ref()?.display().to_string())).collect();
     let what = if model.likelihood.outcome() == Outcome::Class { "fooled" } else { "led astray" };
     format!(
-        "{} rows, {} by {}; epsilon in {}\n{}found: part of the changed rows above a doubt that at most 5 % of the unchanged ones reach\nchanged rows in {}\n",
-        grouped(n),
+        "{} rows, {} by {}; epsilon in {}\n{}found: part of the changed rows above a doubt that at most 5 % of the unchanged ones reach{}\nchanged rows in {}\n",
+        grouped(y.len()),
         what,
         args.attack,
         unit(model),
         table(&head, &rows),
+        if seen[0].predicted.is_some() { "; of those that fooled it, by the best measure" } else { "" },
         files.join(", ")
     )
 }

@@ -182,6 +182,11 @@ fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static s
         ("network", format!("{} ({} parameters)", model.network.describe().join(", "), grouped(model.posterior.dim()))),
         ("method", method(model, asked.method.name.is_none())),
     ];
+    let real = matches!(model.encoder.target_kind(), TargetKind::Real(_));
+    if real && asked.method.name.is_none() && asked.likelihood.name.is_none() {
+        let name = model.recipe.likelihood.name.as_deref().unwrap_or_default();
+        rows.push(("noise", format!("{name}, the default: outliers pull little (or --likelihood gaussian)")));
+    }
     if asked.leaves_prior_open() && !model.recipe.layer_priors.is_empty() {
         rows.push(("prior", prior(model)));
     }

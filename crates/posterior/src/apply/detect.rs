@@ -17,6 +17,25 @@ pub struct Doubt {
     pub values: Vec<f64>,
 }
 
+impl Doubt {
+    /// The same about some of the rows.
+    #[must_use]
+    pub fn of_rows(&self, rows: &[usize]) -> Doubt {
+        Doubt { measure: self.measure, values: rows.iter().map(|n| self.values[*n]).collect() }
+    }
+}
+
+/// Rows whose class was told right before a change of their inputs, and is not any more: those that an attack has fooled the model with.
+///
+/// ```
+/// use posterior::apply::detect::fooled;
+/// assert_eq!(fooled(&[0.0, 1.0, 2.0, 1.0], &[0, 1, 1, 1], &[0, 2, 0, 0]), [1, 3]);
+/// ```
+pub fn fooled(y: &[f64], before: &[usize], after: &[usize]) -> Vec<usize> {
+    let right = |predicted: &[usize], n: usize| predicted[n] as f64 == y[n];
+    (0..y.len()).filter(|n| right(before, *n) && !right(after, *n)).collect()
+}
+
 /// Every measure of doubt that the kind of outcome has.
 pub fn doubts(predictive: &Predictive, outcome: Outcome) -> Vec<Doubt> {
     let of =
