@@ -167,9 +167,10 @@ pub(super) const PUBLISHED: &[Published] = &[
             Ok(Recipe {
                 network: relu("lenet-300-100")?,
                 method: Choice::named("sparse-dropout")
-                    .with("epochs", Value::Int(300))
-                    .with("learning_rate", float(0.003))
-                    .with("kl_warmup", float(0.1)),
+                    .with("epochs", Value::Int(200))
+                    .with("learning_rate", float(0.001))
+                    .with("initial_std", float(0.3))
+                    .with("kl_warmup", float(0.05)),
                 ..Recipe::default()
             })
         },
@@ -206,8 +207,8 @@ pub(super) const PUBLISHED: &[Published] = &[
                 network: relu("1200,1200")?,
                 prior: Choice::named("scale-mixture"),
                 method: Choice::named("mean-field")
-                    .with("epochs", Value::Int(15))
-                    .with("learning_rate", float(0.002))
+                    .with("epochs", Value::Int(30))
+                    .with("learning_rate", float(0.001))
                     .with("estimator", text("local")),
                 ..Recipe::default()
             })
