@@ -140,7 +140,7 @@ const ROWS: &[Row] = &[
         method: Some("nuts"),
         activation: Activation::Tanh,
         settings: "chains=1 warmup=100 draws=60 start=modes",
-        by_set: &[("power", "warmup=30 draws=20")],
+        by_set: &[("power", "warmup=10 draws=10")],
         printed: &[],
     },
     Row { name: "default", method: None, activation: Activation::Tanh, settings: "", by_set: &[], printed: &[BEST] },
