@@ -86,15 +86,15 @@ fn write(model: &Model, x: &Values, rows: &Table, path: &Path) -> anyhow::Result
     Ok(artifact::write_file(path, &changed.to_bytes()?)?)
 }
 
-fn detections(seen: &Seen, clean: &Seen) -> Vec<Detection> {
-    clean.doubts.iter().zip(&seen.doubts).filter_map(|(known, other)| detect(known, other)).collect()
+fn detections(changed: &[Doubt], clean: &Seen) -> Vec<Detection> {
+    clean.doubts.iter().zip(changed).filter_map(|(known, other)| detect(known, other)).collect()
 }
 
 /// How many rows fooled the model, and how well those are found, where there are classes.
 fn detections_of_fooled(seen: &Seen, clean: &Seen, y: &[f64]) -> Option<(usize, Vec<Detection>)> {
     let rows = fooled(y, clean.predicted.as_ref()?, seen.predicted.as_ref()?);
-    let pairs = clean.doubts.iter().zip(&seen.doubts);
-    Some((rows.len(), pairs.filter_map(|(known, other)| detect(known, &other.of_rows(&rows))).collect()))
+    let of_rows: Vec<Doubt> = seen.doubts.iter().map(|d| d.of_rows(&rows)).collect();
+    Some((rows.len(), detections(&of_rows, clean)))
 }
 
 fn unit(model: &Model) -> &'static str {
@@ -111,7 +111,7 @@ fn as_json(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> Value {
         row.extend(s.scores.iter().map(|(name, v)| ((*name).to_owned(), json!(v))));
         if let Some(path) = &s.out {
             row.insert("file".to_owned(), json!(path.display().to_string()));
-            let found = detections(s, &seen[0]);
+            let found = detections(&s.doubts, &seen[0]);
             let by = |found: &[Detection], value: &dyn Fn(&Detection) -> f64| {
                 let of = |d: &Detection| (d.measure.to_owned(), json!((!d.constant).then(|| value(d))));
                 Value::Object(found.iter().map(of).collect())
@@ -142,7 +142,7 @@ fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
             let found: Vec<String> = match s.out {
                 Some(_) => {
                     let said = |d: &Detection| if d.constant { String::new() } else { number(d.tpr_at_fpr5) };
-                    let all = detections(s, &seen[0]);
+                    let all = detections(&s.doubts, &seen[0]);
                     let of_fooled = detections_of_fooled(s, &seen[0], y).map(|(rows, found)| {
                         let useful = found.iter().filter(|d| !d.constant).map(|d| d.tpr_at_fpr5);
                         [grouped(rows), useful.reduce(f64::max).map_or_else(String::new, number)]

@@ -33,6 +33,25 @@ fn a_sampled_model_is_a_model_like_any_other() {
     assert!(refused.code == Some(2) && refused.stderr.contains("does not go with --start"), "{}", refused.stderr);
 }
 
+/// Method, noise and prior that nobody has named are told of, and no others.
+#[test]
+fn what_is_chosen_for_the_user_is_said() {
+    let dir = folder();
+    let short = settings(&["warmup=40", "draws=10", "chains=2"]);
+    let told = |data: [&str; 2], more: &[&str]| {
+        let fit = ["fit", data[0], "--target", data[1], "--network", "4", "--out", "m.st"];
+        succeed(dir.path(), &[&fit[..], more, &short].concat()).stdout
+    };
+    let chosen = |text: &str| {
+        ["the default with", "student-t, the default", "as wide as the evidence"].map(|w| text.contains(w))
+    };
+    let (houses, birds) = (["houses.csv", "price"], ["birds.csv", "species"]);
+    assert_eq!(chosen(&told(houses, &[])), [true, true, true]);
+    assert_eq!(chosen(&told(houses, &["--likelihood", "gaussian"])), [true, false, true]);
+    assert_eq!(chosen(&told(houses, &["--method", "hmc"])), [false, false, false]);
+    assert_eq!(chosen(&told(birds, &[])), [true, false, true]);
+}
+
 #[test]
 fn a_fault_is_named_and_ends_with_1_and_the_draws_are_kept() {
     let dir = folder();
