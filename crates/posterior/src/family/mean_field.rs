@@ -33,6 +33,8 @@ pub struct MeanField {
     sums: Vec<Sums>,
     dim: usize,
     steps: u64,
+    /// Which parameters [`MeanField::remove`] has taken out, block by block; empty before it was called.
+    removed: Vec<[bool; BLOCK]>,
     /// Whether the last update has written what the next step's pass needs.
     ahead: bool,
 }
@@ -68,7 +70,8 @@ impl MeanField {
                 empty.clone()
             })
             .collect();
-        let mut family = MeanField { blocks, sums: Vec::new(), dim: mean.len(), steps: 0, ahead: false };
+        let mut family =
+            MeanField { blocks, sums: Vec::new(), dim: mean.len(), steps: 0, removed: Vec::new(), ahead: false };
         if draws > 1 {
             family.make_sums();
         }
@@ -169,11 +172,12 @@ impl MeanField {
     /// Ascends the ELBO with the gradient of the last draw.
     pub fn update(&mut self, gradient: &[f32], by_row: Option<ByRow<'_>>, pulls: &[Pull], beta: f64, rate: f64) {
         let step = self.next_step(rate);
+        let removed = &self.removed;
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
-        blocks
-            .zip(gradient.par_chunks(BLOCK))
-            .enumerate()
-            .for_each(|(b, (state, g))| ascend_block(b, state, g, by_row, pulls, beta, step));
+        blocks.zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, (state, g))| {
+            ascend_block(b, state, g, by_row, pulls, beta, step);
+            hold(state, removed.get(b));
+        });
     }
 
     /// The same for local reparameterisation, whose next step needs no draw: its means and variances go to `centre` and `spread` while
@@ -191,10 +195,12 @@ impl MeanField {
     ) {
         let step = self.next_step(rate);
         let by_row = Some(ByRow { noise: RowNoise::Local, spread: d_variance, fixed });
+        let removed = &self.removed;
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK).zip(gradient.par_chunks(BLOCK));
         blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
             |(b, (((state, g), centre), spread))| {
                 ascend_block(b, state, g, by_row, pulls, beta, step);
+                hold(state, removed.get(b));
                 spread_block(RowNoise::Local, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
                 state.kl = closed_kl(state, pulls, b * BLOCK, g.len());
             },
@@ -216,16 +222,34 @@ impl MeanField {
     /// Ascends the ELBO with the gradients summed by [`MeanField::accumulate`], and empties the sums.
     pub fn update_accumulated(&mut self, pulls: &[Pull], beta: f64, rate: f64) {
         let step = self.next_step(rate);
-        let dim = self.dim;
+        let (dim, removed) = (self.dim, &self.removed);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(self.sums.par_iter_mut()).enumerate().for_each(|(b, (state, sums))| {
             for_pulls(pulls, b, (dim - b * BLOCK).min(BLOCK), |pull, from, to| {
                 let second = Second::Std(&sums.d_std[from..to]);
                 update_block(state, from, to, &sums.d_mean[from..to], second, Update::new(pull, beta, step));
             });
+            hold(state, removed.get(b));
             sums.d_mean.fill(0.0);
             sums.d_std.fill(0.0);
         });
+    }
+
+    /// Takes out, for good, every weight with the law [`Law::LogUniform`] whose α = σ²/m² is above `alpha`: from here on its mean is 0
+    /// and its σ as good as 0.
+    pub fn remove(&mut self, pulls: &[Pull], alpha: f32) {
+        self.removed.resize(self.blocks.len(), [false; BLOCK]);
+        let (dim, blocks) = (self.dim, self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK));
+        blocks.zip(&mut self.removed).enumerate().for_each(|(b, (state, removed))| {
+            for_pulls(pulls, b, (dim - b * BLOCK).min(BLOCK), |pull, from, to| {
+                for i in (from..to).filter(|_| pull.law == Law::LogUniform) {
+                    let s = state.rho[i].softplus::<false>().max(STD_FLOOR);
+                    removed[i] |= s * s > alpha * state.mean[i] * state.mean[i];
+                }
+            });
+            hold(state, Some(removed));
+        });
+        self.forget();
     }
 
     /// The ELBO's gradient in m and σ from the sums of [`MeanField::accumulate`], which are emptied.
@@ -303,6 +327,16 @@ fn ascend_block(
         };
         update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
     });
+}
+
+/// Keeps what was removed where it is.
+fn hold(state: &mut Block, removed: Option<&[bool; BLOCK]>) {
+    // softplus(ρ) is below the floor of σ there.
+    const NONE: f32 = -25.0;
+    for (i, gone) in removed.into_iter().flatten().enumerate() {
+        state.mean[i] = if *gone { 0.0 } else { state.mean[i] };
+        state.rho[i] = if *gone { NONE } else { state.rho[i] };
+    }
 }
 
 /// The closed part of the KL of `n` parameters at `from`.

@@ -258,3 +258,49 @@ fn updating_ahead_changes_nothing() {
     }
     assert_eq!(plain.moments(), ahead.moments());
 }
+
+/// Weights above an α stay out whatever their gradients, by each way to update; the others' bits are those of a family that removed none.
+#[test]
+fn removed_weights_stay_out_and_the_others_do_not_notice() {
+    let (dim, cut, alpha) = (BLOCK + 100, 300, 20.0f32);
+    let mean = f32s(&noise(Key::new(1), dim));
+    let all = |range, law| Pull { range, centre: 0.0, precision: 1.0, kl_constant: 0.0, law };
+    let pulls = vec![all(0..cut, Law::Normal), all(cut..dim, Law::LogUniform)];
+    let start = MeanField::new(&mean, &vec![0.5; dim], 2);
+    let gone: Vec<bool> = (0..dim).map(|i| i >= cut && 0.25 > alpha * mean[i] * mean[i]).collect();
+    // |m| < 0.11 has a probability of 9 %.
+    assert!((40..150).contains(&gone.iter().filter(|g| **g).count()));
+    for way in ["update", "update_ahead", "update_accumulated"] {
+        let [whole, pruned] = [false, true].map(|prune| {
+            let mut q = start.clone();
+            if prune {
+                q.remove(&pulls, alpha);
+            }
+            let (mut centre, mut spread) = (vec![0.0f32; dim], vec![0.0f32; dim]);
+            for t in 0..3 {
+                let key = Key::new(2).step(t);
+                q.draw_by_row(key, RowNoise::Local, &pulls, dim, &mut centre, &mut spread, None);
+                let (g, d) = (f32s(&noise(key.derive(1), dim)), f32s(&noise(key.derive(2), dim)));
+                let by_row = Some(ByRow { noise: RowNoise::Local, spread: &d, fixed: dim });
+                match way {
+                    "update" => q.update(&g, by_row, &pulls, BETA, 0.01),
+                    "update_ahead" => q.update_ahead(&g, &d, dim, &pulls, BETA, 0.01, &mut centre, &mut spread),
+                    _ => {
+                        q.accumulate(&g, by_row, 1.0);
+                        q.update_accumulated(&pulls, BETA, 0.01);
+                    }
+                }
+            }
+            q.draw_by_row(Key::new(3), RowNoise::Local, &pulls, dim, &mut centre, &mut spread, None);
+            (centre, spread)
+        });
+        for i in 0..dim {
+            if gone[i] {
+                // σ is at its floor of 1e-9.
+                assert!(pruned.0[i] == 0.0 && pruned.1[i] < 2e-18, "{way}, {i}");
+            } else {
+                assert_eq!((pruned.0[i], pruned.1[i]), (whole.0[i], whole.1[i]), "{way}, {i}");
+            }
+        }
+    }
+}

@@ -97,10 +97,22 @@ pub struct MeanFieldTrainer<'p> {
     /// Where the likelihood's own parameters begin: these are drawn once a step.
     fixed: usize,
     samples: usize,
+    removal: Option<Removal>,
     kl: RecordedKl,
     kept: Option<MeanField>,
     weights: Key,
     masks: Key,
+}
+
+/// When a fit takes weights out, see [`MeanFieldTrainer::with_removal`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Removal {
+    /// Of weights whose α = σ²/m² is above this,
+    pub alpha: f32,
+    /// every so many steps,
+    pub every: u64,
+    /// from the β on that the fit ends with.
+    pub beta: f64,
 }
 
 /// What a step with noise by row needs beside.
@@ -124,6 +136,7 @@ impl<'p> MeanFieldTrainer<'p> {
             other_prior: problem.prior().without_normal(),
             fixed: problem.network().layout().len(),
             samples,
+            removal: None,
             kl: RecordedKl::default(),
             kept: None,
             weights: key.purpose(Purpose::Weights),
@@ -156,8 +169,20 @@ impl<'p> MeanFieldTrainer<'p> {
         self
     }
 
+    /// Takes weights with that prior out while it trains: what is left learns without them and without their noise.
+    pub(super) fn with_removal(mut self, removal: Removal) -> Self {
+        self.removal = Some(removal);
+        self
+    }
+
     /// One step; returns the estimate of E_q[log p(D | w)] before it. Allocates nothing, once the first has made its room.
     pub fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
+        if let Some(r) = self.removal
+            && plan.beta >= r.beta
+            && plan.step.is_multiple_of(r.every)
+        {
+            self.family.remove(&self.pulls, r.alpha);
+        }
         let (mut value, mut kl) = (0.0, 0.0);
         let share = 1.0 / self.samples as f64;
         for k in 0..self.samples {

@@ -4,11 +4,12 @@
 //! q(w) = N(θ, σ²) with θ and σ free (the additive parameterisation: no multiplication by θ makes gradients noisy where α =
 //! σ²/θ² is large), prior p(w) ∝ 1/|w| on weights, whose KL depends on α alone
 //! ([`crate::distribution::log_uniform_kl`]) and falls as α grows: a weight that the data do not need ends with α → ∞.
-//! Those with ln α > `threshold` become exactly 0. Gradients by local reparameterisation. Biases and the likelihood's
+//! Those with ln α > `threshold` become exactly 0: at the end, or as soon as β is whole, so that what is left learns without them and
+//! without their noise, as the authors' program does. Gradients by local reparameterisation. Biases and the likelihood's
 //! parameters are mean-field with the problem's prior. The prior being improper, there is no evidence to bound.
 //! Cost: that of mean-field with the local estimator, and a logarithm and an exponential a weight.
 
-use super::mean_field::{Estimator, MeanFieldTrainer};
+use super::mean_field::{Estimator, MeanFieldTrainer, Removal};
 use super::observer::Observer;
 use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, train};
 use super::variational::{BETA, INITIAL_MEAN, INITIAL_SCALING, SAMPLES, initial_mean, initial_std, tempering};
@@ -40,6 +41,15 @@ const INITIAL_STD: Setting = Setting {
     allowed: Allowed::Float(1e-6, 100.0),
 };
 
+const REMOVAL: Setting = Setting {
+    name: "removal",
+    help: "when weights above the threshold go: while it trains, once β is whole, and for good; or at the end alone",
+    default: Default::Text("training"),
+    allowed: Allowed::OneOf(&["training", "end"]),
+};
+/// Steps between two removals: a weight whose mean only passes through 0 is most often gone from there by the next look.
+const REMOVE_EVERY: u64 = 100;
+
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "sparse-dropout",
     summary: "sparse variational dropout: weights that are all noise are removed",
@@ -58,6 +68,7 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         INITIAL_STD,
         INITIAL_SCALING,
         THRESHOLD,
+        REMOVAL,
     ],
     build: |settings| Box::new(SparseDropout { settings }),
 };
@@ -83,9 +94,16 @@ impl Method for SparseDropout {
         let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.count("samples"), s.count("batch_size"), key)
             .with_estimator(Estimator::ByRow(RowNoise::Local))
             .with_log_uniform_weights();
+        let threshold = s.float("threshold");
+        if s.text("removal") == "training" {
+            trainer = trainer.with_removal(Removal {
+                alpha: threshold.exp() as f32,
+                every: REMOVE_EVERY,
+                beta: s.float("beta"),
+            });
+        }
         let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
         let (mut mean, mut std) = trainer.moments();
-        let threshold = s.float("threshold");
         for block in problem.layout().blocks().iter().filter(|b| b.role == Role::Weight) {
             for i in block.range.clone() {
                 if 2.0 * (f64::from(std[i]) / f64::from(mean[i].abs())).ln() > threshold {

@@ -8,6 +8,7 @@
 //! Reference: Immer, Korzepa & Bauer (2021), AISTATS. Cost: 1 + outputs passes, then as in `linearised_forms.rs`.
 
 use super::linearised_forms::{Form, Scratch};
+use super::linearised_unit::UnitForm;
 use super::moments::normal_scores;
 use super::predictive::{Predictive, TargetScale};
 use super::predictor::Predictor;
@@ -17,6 +18,7 @@ use crate::likelihood::{Likelihood, Outcome};
 use crate::math::{MatRef, Threads};
 use crate::nn::{AnyNetwork, JacobianFactors, Leaf};
 use crate::posterior::BlockGaussian;
+use crate::precision::Precision;
 use rayon::prelude::*;
 use std::f64::consts::PI;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,22 +37,34 @@ pub enum Link {
 pub struct LinearisedPredictor {
     network: Arc<dyn AnyNetwork>,
     likelihood: Arc<dyn Likelihood>,
-    w: Vec<f64>,
     noise: Vec<f32>,
     leaves: Vec<Leaf>,
-    form: Form,
+    way: Way,
     components: usize,
     link: Link,
     scale: TargetScale,
-    /// Buffers of passes that are over, to be used again.
-    rested: Mutex<Vec<Buffers>>,
+}
+
+/// How a row's covariance is found, and in which precision its pass is.
+#[derive(Debug)]
+enum Way {
+    Unit(UnitForm, Passes<f32>),
+    Other(Form, Passes<f64>),
+}
+
+/// Passes of the network at the mean.
+#[derive(Debug)]
+struct Passes<R: Precision> {
+    w: Vec<R>,
+    /// Buffers of those that are over, to be used again.
+    rested: Mutex<Vec<Buffers<R>>>,
 }
 
 /// What a chunk of rows needs.
 #[derive(Debug)]
-struct Buffers {
+struct Buffers<R: Precision> {
     rows: usize,
-    factors: JacobianFactors,
+    factors: JacobianFactors<R>,
     scratch: Scratch,
 }
 
@@ -73,48 +87,57 @@ impl LinearisedPredictor {
         let first = posterior.blocks().iter().map(|b| b.start).min().unwrap_or(0);
         let leaves: Vec<Leaf> = all.into_iter().filter(|l| l.start + l.len() > first).collect();
         let size = network.layout().len();
-        let form = Form::new(posterior, &leaves).ok_or_else(|| {
+        let mean = &posterior.mean()[..size];
+        let way = match UnitForm::of(posterior, &leaves) {
+            Some(unit) => Some(Way::Unit(unit, Passes::at(mean))),
+            None => Form::new(posterior, &leaves).map(|form| Way::Other(form, Passes::at(mean))),
+        };
+        let way = way.ok_or_else(|| {
             odd("the posterior's blocks are not those of the network's layers, so it cannot be linearised".to_owned())
         })?;
-        let w = posterior.mean()[..size].iter().map(|v| f64::from(*v)).collect();
         let noise = posterior.mean()[size..].to_vec();
         let components = components.max(1);
-        let rested = Mutex::default();
-        Ok(LinearisedPredictor { network, likelihood, w, noise, leaves, form, components, link, scale, rested })
+        Ok(LinearisedPredictor { network, likelihood, noise, leaves, way, components, link, scale })
     }
 
     /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units.
     pub fn moments(&self, x: &Values) -> (Vec<f64>, Vec<f64>) {
-        let x = x.to::<f64>();
+        let (leaves, k) = (&self.leaves[..], self.network.outputs());
+        match &self.way {
+            Way::Unit(unit, passes) => {
+                self.by_chunks(passes, unit.inputs(), x, |b, _, covariance| unit.covariance(&b.factors, k, covariance))
+            }
+            Way::Other(form, passes) => self.by_chunks(passes, form.numbers(leaves, k), x, |b, rows, covariance| {
+                form.covariance(&b.factors, leaves, rows, k, &mut b.scratch, covariance)
+            }),
+        }
+    }
+
+    /// `covariance` writes those of a chunk's rows; it takes so many `numbers` a row beside the factors.
+    fn by_chunks<R: Precision>(
+        &self,
+        passes: &Passes<R>,
+        numbers: usize,
+        x: &Values,
+        covariance: impl Fn(&mut Buffers<R>, usize, &mut [f64]) + Sync,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let x = x.to::<R>();
         let (width, k) = (self.network.input().len(), self.network.outputs());
         let rows = x.len() / width.max(1);
-        let numbers = JacobianFactors::numbers(&self.leaves, k) + self.form.numbers(&self.leaves, k);
+        let numbers = JacobianFactors::numbers(&self.leaves, k) + numbers;
         let chunk = (NUMBERS / numbers.max(1)).clamp(1, ROWS).min(rows.max(1));
-        let (mut mean, mut covariance) = (vec![0.0; rows * k], vec![0.0; rows * k * k]);
-        let parts = mean.par_chunks_mut(chunk * k).zip(covariance.par_chunks_mut(chunk * k * k)).enumerate();
-        parts.for_each(|(part, (mean, covariance))| {
-            let mut buffers = self.buffers(chunk);
+        let (mut mean, mut spread) = (vec![0.0; rows * k], vec![0.0; rows * k * k]);
+        let parts = mean.par_chunks_mut(chunk * k).zip(spread.par_chunks_mut(chunk * k * k)).enumerate();
+        parts.for_each(|(part, (mean, spread))| {
+            let mut buffers = passes.buffers(self, chunk);
             let (from, n) = (part * chunk, mean.len() / k);
             let x = MatRef::new(&x[from * width..(from + n) * width], n, width);
-            buffers.factors.run(&self.w, x, Threads::One);
-            mean.copy_from_slice(buffers.factors.outputs());
-            self.form.covariance(&buffers.factors, &self.leaves, n, k, &mut buffers.scratch, covariance);
-            self.rested().push(buffers);
+            buffers.factors.run(&passes.w, x, Threads::One);
+            mean.iter_mut().zip(buffers.factors.outputs()).for_each(|(to, f)| *to = f.f64());
+            covariance(&mut buffers, n, spread);
+            passes.rested().push(buffers);
         });
-        (mean, covariance)
-    }
-
-    fn rested(&self) -> MutexGuard<'_, Vec<Buffers>> {
-        self.rested.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Buffers for so many rows; fresh memory only where none are free, since its pages cost as much as the arithmetic.
-    fn buffers(&self, rows: usize) -> Buffers {
-        let free = self.rested().pop().filter(|b| b.rows >= rows);
-        free.unwrap_or_else(|| {
-            let factors = JacobianFactors::new(self.network.clone(), &self.leaves, rows);
-            Buffers { rows, factors, scratch: Scratch::default() }
-        })
+        (mean, spread)
     }
 
     /// Outputs shrunk by their variance, f_k/√(1 + π v_k/8): what a link for classes takes instead of an average.
@@ -136,6 +159,25 @@ impl LinearisedPredictor {
             self.likelihood.probabilities(f, p);
         }
         out
+    }
+}
+
+impl<R: Precision> Passes<R> {
+    fn at(mean: &[f32]) -> Self {
+        Passes { w: mean.iter().map(|v| R::of(f64::from(*v))).collect(), rested: Mutex::default() }
+    }
+
+    fn rested(&self) -> MutexGuard<'_, Vec<Buffers<R>>> {
+        self.rested.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Buffers for so many rows; fresh memory only where none are free, since its pages cost as much as the arithmetic.
+    fn buffers(&self, of: &LinearisedPredictor, rows: usize) -> Buffers<R> {
+        let free = self.rested().pop().filter(|b| b.rows >= rows);
+        free.unwrap_or_else(|| {
+            let factors = JacobianFactors::new(of.network.clone(), &of.leaves, rows);
+            Buffers { rows, factors, scratch: Scratch::default() }
+        })
     }
 }
 

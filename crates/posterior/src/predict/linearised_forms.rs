@@ -4,11 +4,10 @@
 //!   Σⱼ (Σᵢ aᵢ² vᵢⱼ) b_kj b_lj. Cost per row: in² + K·out² + in·out + K²·out per layer.
 //! - Σ whole, dense layers: Σ between layers l and m contracted with x̃ₗx̃ₘᵀ gives an out × out matrix, then g on both sides. Cost per row about P²/2, whatever K:
 //!   one product with all rows of a chunk, of a layer with itself over triangles only.
-//! - Σ whole of one layer with one unit: |Lᵀx̃|² with Σ = L Lᵀ (`linearised_unit.rs`). Cost per row: in²/2.
+//! - Σ whole of one layer with one unit has a pass of its own (`linearised_unit.rs`).
 //! - Σ whole, positions sharing weights: J written out, |FᵀJᵀ|² with Σ = F Fᵀ. Cost per row: K·P².
 
 use super::linearised_pairs::{by_pair, packed};
-use super::linearised_unit::UnitForm;
 use crate::math::{Mat, Real, Threads, gemm};
 use crate::nn::{JacobianFactors, Leaf};
 use crate::posterior::{BlockGaussian, GaussianBlock};
@@ -35,21 +34,28 @@ pub(super) enum Form {
     Layers(Vec<Part>),
     /// Between every two dense layers, products of inputs × numbers of the outputs' matrix.
     Pairs(Vec<Vec<f64>>),
-    /// One dense layer with one unit.
-    Unit(UnitForm),
     /// F of Σ = F Fᵀ over all leaves, n².
     Whole(Vec<f64>),
 }
 
 /// Room for what a chunk of rows needs besides its factors; grows as needed and is used again.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    wide: [Vec<f64>; 4],
-    narrow: Vec<f32>,
-}
+pub(super) type Scratch = [Vec<f64>; 4];
 
 fn wide(v: &[f32]) -> Vec<f64> {
     v.iter().map(|v| f64::from(*v)).collect()
+}
+
+/// F of Σ = F Fᵀ where the posterior is one covariance of the `n` parameters at `start`, n².
+pub(super) fn whole_factor(q: &BlockGaussian, start: usize, n: usize) -> Option<Vec<f64>> {
+    let [block] = q.blocks() else { return None };
+    if block.columns != 1 || block.is_diagonal() || block.start != start || block.len() != n {
+        return None;
+    }
+    let mut factor = wide(&block.left);
+    for (row, scale) in factor.chunks_exact_mut(n).zip(&block.scale) {
+        row.iter_mut().zip(&block.std).for_each(|(f, s)| *f *= f64::from(*scale) * f64::from(*s));
+    }
+    Some(factor)
 }
 
 impl Form {
@@ -64,20 +70,9 @@ impl Form {
         if q.blocks().iter().all(GaussianBlock::is_diagonal) {
             return Some(Form::Layers(diagonal(q, leaves, start, n)?));
         }
-        if let [block] = q.blocks()
-            && block.columns == 1
-        {
-            let mut factor = wide(&block.left);
-            for (row, scale) in factor.chunks_exact_mut(n).zip(&block.scale) {
-                row.iter_mut().zip(&block.std).for_each(|(f, s)| *f *= f64::from(*scale) * f64::from(*s));
-            }
+        if let Some(factor) = whole_factor(q, start, n) {
             if leaves.iter().any(|l| l.area > 1) {
                 return Some(Form::Whole(factor));
-            }
-            if let [leaf] = leaves
-                && leaf.units == 1
-            {
-                return Some(Form::Unit(UnitForm::new(&factor, n)));
             }
             let of = |pair| packed(&factor, leaves, pair, start, n);
             return Some(Form::Pairs(pairs(leaves.len()).map(of).collect()));
@@ -98,7 +93,6 @@ impl Form {
         match self {
             Form::Layers(_) => JacobianFactors::numbers(leaves, outputs),
             Form::Pairs(_) => pairs(leaves.len()).map(|p| pair_sizes(leaves, p)).map(|(u, v)| u + v).max().unwrap_or(0),
-            Form::Unit(unit) => unit.inputs(),
             Form::Whole(factor) => 2 * outputs * factor.len().isqrt(),
         }
     }
@@ -114,7 +108,6 @@ impl Form {
         out: &mut [f64],
     ) {
         out.fill(0.0);
-        let Scratch { wide: scratch, narrow } = scratch;
         match self {
             Form::Layers(parts) => {
                 for part in parts {
@@ -126,7 +119,6 @@ impl Form {
                     by_pair(matrix, factors, leaves, pair, rows, outputs, scratch, out);
                 }
             }
-            Form::Unit(unit) => unit.covariance(factors, rows, outputs, narrow, out),
             Form::Whole(factor) => {
                 let n = factor.len().isqrt();
                 let [jacobians, turned, ..] = scratch;

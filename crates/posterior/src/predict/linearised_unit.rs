@@ -1,11 +1,13 @@
 //! The variance of one unit that is linear in its inputs: x̃ᵀΣx̃ = |Lᵀx̃|², Σ = L Lᵀ with L a lower triangle.
 //!
-//! In f32, as the factor of Σ is kept: a sum of squares has errors in proportion to each direction's standard deviation, about what rounding the factor
-//! has cost already. Cost per row: n²/2 multiply-adds, in strips of [`LANES`] columns that begin at their diagonal.
+//! In f32, as the factor of Σ is kept, and so is the pass that gives x̃: a sum of squares has errors in proportion to each direction's standard
+//! deviation, about what rounding the factor has cost already. Cost per row: n²/2 multiply-adds, in strips of [`LANES`] columns that begin at their diagonal.
 
+use super::linearised_forms::whole_factor;
 use crate::math::linalg::lower_triangle;
 use crate::math::{Real, simd};
-use crate::nn::JacobianFactors;
+use crate::nn::{JacobianFactors, Leaf};
+use crate::posterior::BlockGaussian;
 use crate::simd_fn;
 
 /// Columns that are summed together: one vector of AVX-512, two of AVX2.
@@ -25,6 +27,16 @@ pub(super) struct UnitForm {
 }
 
 impl UnitForm {
+    /// None where the leaves are not one dense layer of one unit, with a covariance of its own.
+    pub fn of(q: &BlockGaussian, leaves: &[Leaf]) -> Option<UnitForm> {
+        match leaves {
+            [leaf] if leaf.units == 1 && leaf.area == 1 => {
+                whole_factor(q, leaf.start, leaf.len()).map(|factor| UnitForm::new(&factor, leaf.len()))
+            }
+            _ => None,
+        }
+    }
+
     /// From any F with Σ = F Fᵀ, n × n.
     pub fn new(factor: &[f64], n: usize) -> UnitForm {
         UnitForm::with_halves(factor, n, if simd::wider() { 2 } else { 1 })
@@ -46,18 +58,9 @@ impl UnitForm {
         self.n
     }
 
-    /// Covariances of the outputs of the factors' rows, `rows × outputs²`; `x` is room for the inputs.
-    pub fn covariance(
-        &self,
-        factors: &JacobianFactors,
-        rows: usize,
-        outputs: usize,
-        x: &mut Vec<f32>,
-        out: &mut [f64],
-    ) {
-        x.clear();
-        x.extend(factors.inputs(0)[..rows * self.n].iter().map(|v| *v as f32));
-        spread(self.n, self.halves, x, &self.strips, factors.deltas(0), outputs, out);
+    /// Covariances of the outputs of the factors' rows, `rows × outputs²`.
+    pub fn covariance(&self, factors: &JacobianFactors<f32>, outputs: usize, out: &mut [f64]) {
+        spread(self.n, self.halves, factors.inputs(0), &self.strips, factors.deltas(0), outputs, out);
     }
 }
 
@@ -98,7 +101,7 @@ fn by_rows<R: Real, const F: bool, const H: usize, const N: usize>(
     n: usize,
     x: &[R],
     strips: &[R],
-    g: &[f64],
+    g: &[R],
     outputs: usize,
     out: &mut [f64],
 ) {
@@ -106,7 +109,7 @@ fn by_rows<R: Real, const F: bool, const H: usize, const N: usize>(
         let g = &g[row * outputs..(row + 1) * outputs];
         let out = &mut out[row * outputs * outputs..(row + 1) * outputs * outputs];
         for (out, gk) in out.chunks_exact_mut(outputs).zip(g) {
-            out.iter_mut().zip(g).for_each(|(out, gl)| *out = sum * gk * gl);
+            out.iter_mut().zip(g).for_each(|(out, gl)| *out = sum * gk.f64() * gl.f64());
         }
     };
     let whole = x.len() / n / N * N;
@@ -122,7 +125,7 @@ fn by_rows<R: Real, const F: bool, const H: usize, const N: usize>(
 
 simd_fn! {
     /// out_kl ← g_k g_l |Lᵀx|² for every row of x, g and out.
-    wider fn spread<R>(n: usize, halves: usize, x: &[R], strips: &[R], g: &[f64], outputs: usize, out: &mut [f64]) {
+    wider fn spread<R>(n: usize, halves: usize, x: &[R], strips: &[R], g: &[R], outputs: usize, out: &mut [f64]) {
         if halves == 1 {
             by_rows::<R, F, 1, ROWS>(n, x, strips, g, outputs, out);
         } else {
@@ -143,10 +146,10 @@ mod tests {
             fill_normals(Key::new(n as u64), &mut v);
             let (factor, rest) = v.split_at(n * n);
             let (x, g) = rest.split_at(11 * n);
-            let narrow: Vec<f32> = x.iter().map(|v| *v as f32).collect();
+            let [narrow, narrow_g] = [x, g].map(|v| v.iter().map(|v| *v as f32).collect::<Vec<f32>>());
             let [out, doubled] = [1, 2].map(|halves| {
                 let (unit, mut out) = (UnitForm::with_halves(factor, n, halves), vec![f64::NAN; 11]);
-                spread(n, halves, &narrow, &unit.strips, g, 1, &mut out);
+                spread(n, halves, &narrow, &unit.strips, &narrow_g, 1, &mut out);
                 out
             });
             assert_eq!(out, doubled, "{n}: the width of a strip changes no bit");

@@ -228,16 +228,19 @@ fn variational_dropout_ends_where_its_objective_is_flat() {
 #[test]
 fn sparse_dropout_removes_what_does_nothing_and_keeps_the_rest() {
     let (problem, x, y) = linear("linear", PRIOR);
-    let fit = fit(&problem, "sparse-dropout", &[("epochs", Value::Int(8000))]).unwrap();
-    let (mean, std) = (tensor(&fit, "mean"), tensor(&fit, "std"));
-    assert!(mean[3] == 0.0 && mean[4] == 0.0 && std[3] == 0.0 && std[4] == 0.0, "{mean:?}");
     let exact = ridge(&x, &y, 5, 0.0, 0.0);
-    for i in 0..3 {
-        // Least squares of five columns instead of three, and a little shrinkage: about two standard errors of 0.04.
-        assert!((mean[i] - exact[i]).abs() < 0.1, "{mean:?} {exact:?}");
-        let square = (0..ROWS).map(|n| x[n * 5 + i].powi(2)).sum::<f64>() / (NOISE * NOISE);
-        // dELBO/dσ = 0 for small α: σ²·Σx²/σ_y² = 1 (KL falls as −½ ln α there).
-        assert!((std[i] * std[i] * square - 1.0).abs() < 0.15, "{}", std[i] * std[i] * square);
+    for removal in ["end", "training"] {
+        let settings = [("epochs", Value::Int(8000)), ("removal", Value::Text(removal.into()))];
+        let fit = fit(&problem, "sparse-dropout", &settings).unwrap();
+        let (mean, std) = (tensor(&fit, "mean"), tensor(&fit, "std"));
+        assert!(mean[3] == 0.0 && mean[4] == 0.0 && std[3] == 0.0 && std[4] == 0.0, "{removal}: {mean:?}");
+        for i in 0..3 {
+            // Least squares of five columns instead of three, and a little shrinkage: about two standard errors of 0.04.
+            assert!((mean[i] - exact[i]).abs() < 0.1, "{removal}: {mean:?} {exact:?}");
+            let square = (0..ROWS).map(|n| x[n * 5 + i].powi(2)).sum::<f64>() / (NOISE * NOISE);
+            // dELBO/dσ = 0 for small α: σ²·Σx²/σ_y² = 1 (KL falls as −½ ln α there).
+            assert!((std[i] * std[i] * square - 1.0).abs() < 0.15, "{removal}: {}", std[i] * std[i] * square);
+        }
     }
 }
 

@@ -251,7 +251,10 @@ fn linearised_moments_are_brute_force() {
                     LinearisedPredictor::new(network, likelihood, &q, 400, Link::Average, TargetScale::default())
                         .unwrap();
                 let (mean, got) = predictor.moments(&Values::F64(x.clone().into()));
-                assert!(mean.iter().zip(outputs(&w)).all(|(a, b)| (a - b).abs() < 1e-12));
+                // One unit with a whole covariance has its pass in f32: some ten roundings of numbers near 1.
+                let single = last && k == 1 && structure == Structure::Full;
+                let rounding = if single { 10.0 * f64::from(f32::EPSILON) } else { 1e-12 };
+                assert!(mean.iter().zip(outputs(&w)).all(|(a, b)| (a - b).abs() < rounding));
                 for row in 0..4 {
                     let entry = |a: usize, b: usize| {
                         let (ja, jb) = (&jacobian[(row * k + a) * n..][..n], &jacobian[(row * k + b) * n..][..n]);
