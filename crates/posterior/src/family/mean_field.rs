@@ -113,6 +113,7 @@ impl MeanField {
         let drawn = w.is_some();
         // Blocks before this one are as the last update left them.
         let first = if self.ahead && !drawn { fixed / BLOCK } else { 0 };
+        let removed = &self.removed;
         let blocks = self.blocks[first..].par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         let (centre, spread) = (&mut centre[first * BLOCK..], &mut spread[first * BLOCK..]);
         blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
@@ -124,6 +125,7 @@ impl MeanField {
                     f32::fill_block(key.block((first + b) as u64), &mut state.noise[..n]);
                 }
                 spread_block(noise, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
+                silence(spread, removed.get(first + b));
                 if has_fixed {
                     for i in fixed.saturating_sub(from)..n {
                         centre[i] += state.std[i] * state.noise[i];
@@ -202,6 +204,7 @@ impl MeanField {
                 ascend_block(b, state, g, by_row, pulls, beta, step);
                 hold(state, removed.get(b));
                 spread_block(RowNoise::Local, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
+                silence(spread, removed.get(b));
                 state.kl = closed_kl(state, pulls, b * BLOCK, g.len());
             },
         );
@@ -236,7 +239,7 @@ impl MeanField {
     }
 
     /// Takes out, for good, every weight with the law [`Law::LogUniform`] whose α = σ²/m² is above `alpha`: from here on its mean is 0
-    /// and its σ as good as 0.
+    /// and it adds no noise.
     pub fn remove(&mut self, pulls: &[Pull], alpha: f32) {
         self.removed.resize(self.blocks.len(), [false; BLOCK]);
         let (dim, blocks) = (self.dim, self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK));
@@ -333,9 +336,16 @@ fn ascend_block(
 fn hold(state: &mut Block, removed: Option<&[bool; BLOCK]>) {
     // softplus(ρ) is below the floor of σ there.
     const NONE: f32 = -25.0;
-    for (i, gone) in removed.into_iter().flatten().enumerate() {
-        state.mean[i] = if *gone { 0.0 } else { state.mean[i] };
-        state.rho[i] = if *gone { NONE } else { state.rho[i] };
+    for (i, _) in removed.into_iter().flatten().enumerate().filter(|(_, gone)| **gone) {
+        (state.mean[i], state.mean_first[i], state.mean_second[i]) = (0.0, 0.0, 0.0);
+        (state.rho[i], state.rho_first[i], state.rho_second[i]) = (NONE, 0.0, 0.0);
+    }
+}
+
+/// No noise of what was removed: the square of the floor of σ, times a small number, would be denormal, and products with such are slow.
+fn silence(spread: &mut [f32], removed: Option<&[bool; BLOCK]>) {
+    for (spread, gone) in spread.iter_mut().zip(removed.into_iter().flatten()) {
+        *spread = if *gone { 0.0 } else { *spread };
     }
 }
 

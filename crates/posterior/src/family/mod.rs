@@ -3,6 +3,7 @@
 mod full_covariance;
 mod ivon;
 mod low_rank;
+mod low_rank_kernels;
 mod mean_field;
 mod mean_field_kernels;
 mod score_function;

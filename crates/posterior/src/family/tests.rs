@@ -296,8 +296,7 @@ fn removed_weights_stay_out_and_the_others_do_not_notice() {
         });
         for i in 0..dim {
             if gone[i] {
-                // σ is at its floor of 1e-9.
-                assert!(pruned.0[i] == 0.0 && pruned.1[i] < 2e-18, "{way}, {i}");
+                assert!(pruned.0[i] == 0.0 && pruned.1[i] == 0.0, "{way}, {i}");
             } else {
                 assert_eq!((pruned.0[i], pruned.1[i]), (whole.0[i], whole.1[i]), "{way}, {i}");
             }

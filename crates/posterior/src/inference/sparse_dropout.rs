@@ -48,7 +48,7 @@ const REMOVAL: Setting = Setting {
     allowed: Allowed::OneOf(&["training", "end"]),
 };
 /// Steps between two removals: a weight whose mean only passes through 0 is most often gone from there by the next look.
-const REMOVE_EVERY: u64 = 100;
+const REMOVE_EVERY: u64 = 500;
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "sparse-dropout",
