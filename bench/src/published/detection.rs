@@ -83,9 +83,9 @@ fn members(model: &Model) -> Vec<Model> {
     model.posterior.members().iter().map(alone).collect()
 }
 
-/// As many draws as there are distinct ones, or 20.
+/// As many draws as there are distinct ones, or 10.
 fn draws(model: &Model) -> usize {
-    if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(20) }
+    if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(10) }
 }
 
 fn doubts_of(model: &Model, x: &Values) -> (Vec<Doubt>, Vec<usize>) {
