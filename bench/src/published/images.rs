@@ -167,7 +167,7 @@ pub(super) const PUBLISHED: &[Published] = &[
             Ok(Recipe {
                 network: relu("lenet-300-100")?,
                 method: Choice::named("sparse-dropout")
-                    .with("epochs", Value::Int(200))
+                    .with("epochs", Value::Int(120))
                     .with("learning_rate", float(0.001))
                     .with("initial_std", float(0.3))
                     .with("kl_warmup", float(0.05)),
@@ -187,9 +187,9 @@ pub(super) const PUBLISHED: &[Published] = &[
             Ok(Recipe {
                 network: relu("lenet-5")?,
                 method: Choice::named("sparse-dropout")
-                    .with("epochs", Value::Int(50))
-                    .with("learning_rate", float(0.003))
-                    .with("kl_warmup", float(0.2)),
+                    .with("epochs", Value::Int(90))
+                    .with("learning_rate", float(0.001))
+                    .with("kl_warmup", float(0.1)),
                 ..Recipe::default()
             })
         },
