@@ -73,14 +73,14 @@ impl Judged {
 
 /// A model of every member; none where there are no members.
 fn members(model: &Model) -> Vec<Model> {
-    let alone = |member: &Box<dyn Posterior>| {
+    let alone = |member: &dyn Posterior| {
         let posterior: Arc<dyn Posterior> = match member.as_prior() {
             Some((mean, std)) => Arc::new(MeanFieldPosterior::new(mean.to_vec(), std.to_vec(), None)),
             None => Arc::new(PointPosterior::new(member.draw(Key::new(model.seed)).w)),
         };
         Model { posterior, ..model.clone() }
     };
-    model.posterior.members().iter().map(alone).collect()
+    model.posterior.members().iter().map(|m| alone(&**m)).collect()
 }
 
 /// As many draws as there are distinct ones, or 10.
