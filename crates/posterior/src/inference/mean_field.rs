@@ -178,8 +178,9 @@ impl<'p> MeanFieldTrainer<'p> {
     /// One step; returns the estimate of E_q[log p(D | w)] before it. Allocates nothing, once the first has made its room.
     pub fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         if let Some(r) = self.removal
-            && plan.beta >= r.beta
+            && plan.step > 0
             && plan.step.is_multiple_of(r.every)
+            && plan.beta >= r.beta
         {
             self.family.remove(&self.pulls, r.alpha);
         }
