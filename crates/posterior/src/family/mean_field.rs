@@ -4,9 +4,9 @@
 //! normal prior N(c, 1/τ): KL = Σ −ln σ + ½τ(σ² + (m−c)²) + const, ∂KL/∂m = τ(m−c), ∂KL/∂σ = τσ − 1/σ. For other
 //! priors the entropy part, −1/σ, stays here (τ = 0) and log p(w) is differentiated at the drawn w.
 //!
-//! Two passes over memory per step, each fused: draw (ε, σ, w, KL) and update (both gradients, both Adam steps); one where the next
-//! step needs no draw ([`MeanField::update_ahead`]). State is kept in blocks of [`BLOCK`] numbers, each of which has a random key of
-//! its own.
+//! Two passes over memory per step, each fused: draw (ε, σ, w, KL) and update (both gradients, both Adam steps); one where the update makes the next
+//! step's draw too ([`MeanField::update_and_draw`]) or the next step needs none ([`MeanField::update_ahead`]). State is kept in blocks of [`BLOCK`] numbers,
+//! each of which has a random key of its own.
 
 use super::mean_field_kernels::{
     Block, ROOM, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
@@ -37,6 +37,8 @@ pub struct MeanField {
     removed: Vec<[bool; BLOCK]>,
     /// Whether the last update has written what the next step's pass needs.
     ahead: bool,
+    /// The key of the draw that the last update has made.
+    drawn: Option<Key>,
 }
 
 /// ρ with softplus(ρ) = σ.
@@ -70,8 +72,15 @@ impl MeanField {
                 empty.clone()
             })
             .collect();
-        let mut family =
-            MeanField { blocks, sums: Vec::new(), dim: mean.len(), steps: 0, removed: Vec::new(), ahead: false };
+        let mut family = MeanField {
+            blocks,
+            sums: Vec::new(),
+            dim: mean.len(),
+            steps: 0,
+            removed: Vec::new(),
+            ahead: false,
+            drawn: None,
+        };
         if draws > 1 {
             family.make_sums();
         }
@@ -87,14 +96,14 @@ impl MeanField {
     /// Draws w and returns Σ over parameters of the part of the KL that is closed: all of it for normal priors, the
     /// entropy part for others.
     pub fn draw(&mut self, key: Key, pulls: &[Pull], w: &mut [f32]) -> f64 {
-        self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK).zip(w.par_chunks_mut(BLOCK)).enumerate().for_each(
-            |(b, (state, w))| {
-                let n = w.len();
-                f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
-                draw_block(&state.mean, &state.rho, &state.noise, &mut state.std, w);
-                state.kl = closed_kl(state, pulls, b * BLOCK, n);
-            },
-        );
+        if self.drawn != Some(key) {
+            self.forget();
+            let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
+            blocks
+                .zip(w.par_chunks_mut(BLOCK))
+                .enumerate()
+                .for_each(|(b, (state, w))| draw_one(b, state, key, pulls, w));
+        }
         self.blocks.iter().map(|b| b.kl).sum()
     }
 
@@ -182,6 +191,28 @@ impl MeanField {
         });
     }
 
+    /// As [`MeanField::update`] for one draw of all rows, and with the next step's draw into `w` while a block is in the cache:
+    /// [`MeanField::draw`] of that key, into the same array, is then done.
+    pub fn update_and_draw(
+        &mut self,
+        gradient: &[f32],
+        pulls: &[Pull],
+        beta: f64,
+        rate: f64,
+        next: Key,
+        w: &mut [f32],
+    ) {
+        let step = self.next_step(rate);
+        let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
+        blocks.zip(gradient.par_chunks(BLOCK)).zip(w.par_chunks_mut(BLOCK)).enumerate().for_each(
+            |(b, ((state, g), w))| {
+                ascend_block(b, state, g, None, pulls, beta, step);
+                draw_one(b, state, next, pulls, w);
+            },
+        );
+        self.drawn = Some(next);
+    }
+
     /// The same for local reparameterisation, whose next step needs no draw: its means and variances go to `centre` and `spread` while
     /// a block is in the cache, and [`MeanField::draw_by_row`] of the same two arrays is left with the parameters drawn once.
     pub fn update_ahead(
@@ -211,13 +242,13 @@ impl MeanField {
         self.ahead = true;
     }
 
-    /// Makes the next [`MeanField::draw_by_row`] write everything: its arrays are not those of the last update.
+    /// Makes the next draw write everything: its arrays are not those of the last update.
     pub fn forget(&mut self) {
-        self.ahead = false;
+        (self.ahead, self.drawn) = (false, None);
     }
 
     fn next_step(&mut self, rate: f64) -> AdamStep {
-        self.ahead = false;
+        self.forget();
         self.steps += 1;
         AdamStep::new(self.steps, rate)
     }
@@ -330,6 +361,14 @@ fn ascend_block(
         };
         update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
     });
+}
+
+/// Draws block `b` and takes its part of the KL.
+fn draw_one(b: usize, state: &mut Block, key: Key, pulls: &[Pull], w: &mut [f32]) {
+    let n = w.len();
+    f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
+    draw_block(&state.mean, &state.rho, &state.noise, &mut state.std, w);
+    state.kl = closed_kl(state, pulls, b * BLOCK, n);
 }
 
 /// Keeps what was removed where it is.

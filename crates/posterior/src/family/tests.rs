@@ -259,6 +259,29 @@ fn updating_ahead_changes_nothing() {
     assert_eq!(plain.moments(), ahead.moments());
 }
 
+/// An update that makes the next draw, and one that leaves it to the next step: the same bits, also when another draw comes between.
+#[test]
+fn drawing_ahead_changes_nothing() {
+    let dim = BLOCK + 100;
+    let (mean, pulls) = (f32s(&noise(Key::new(1), dim)), pulls(dim, 700));
+    let mut plain = MeanField::new(&mean, &vec![0.3; dim], 1);
+    let mut ahead = plain.clone();
+    let (mut w, mut w_ahead) = (vec![0.0f32; dim], vec![0.0f32; dim]);
+    for t in 0..5 {
+        let key = Key::new(2).step(t);
+        if t == 3 {
+            ahead.draw(key.derive(9), &pulls, &mut w_ahead);
+        }
+        let kl = plain.draw(key, &pulls, &mut w);
+        assert_eq!(kl.to_bits(), ahead.draw(key, &pulls, &mut w_ahead).to_bits(), "step {t}");
+        assert!(w == w_ahead, "step {t}");
+        let g = f32s(&noise(key.derive(1), dim));
+        plain.update(&g, None, &pulls, 0.7, 0.01);
+        ahead.update_and_draw(&g, &pulls, 0.7, 0.01, Key::new(2).step(t + 1), &mut w_ahead);
+    }
+    assert_eq!(plain.moments(), ahead.moments());
+}
+
 /// Weights above an α stay out whatever their gradients, by each way to update; the others' bits are those of a family that removed none.
 #[test]
 fn removed_weights_stay_out_and_the_others_do_not_notice() {

@@ -201,9 +201,12 @@ impl<'p> MeanFieldTrainer<'p> {
             let (centre, spread) = (&mut b.centre[..], &mut b.spread[..]);
             let (g, pulls) = (&self.gradient[..], &self.pulls[..]);
             self.family.update_ahead(g, &b.d_spread, self.fixed, pulls, plan.beta, plan.rate, centre, spread);
-        } else {
+        } else if self.by_row.is_some() {
             let by_row = by_row(&self.by_row, self.fixed);
             self.family.update(&self.gradient, by_row, &self.pulls, plan.beta, plan.rate);
+        } else {
+            let (next, pulls) = (self.draw_key(plan.step + 1, 0), &self.pulls[..]);
+            self.family.update_and_draw(&self.gradient, pulls, plan.beta, plan.rate, next, &mut self.w);
         }
         self.kl.record(kl);
         value
@@ -220,10 +223,15 @@ impl<'p> MeanFieldTrainer<'p> {
         self.family.take_gradients(&self.pulls, plan.beta, d_mean, d_std);
     }
 
+    /// Of draw `k` of a step.
+    fn draw_key(&self, step: u64, k: u64) -> Key {
+        self.weights.step(step).derive(k)
+    }
+
     /// Draw `k` of a step: the gradient of the log-likelihood (and of priors that are not normal), left in the buffers;
     /// returns the log-likelihood and the KL.
     fn gradient(&mut self, rows: Rows<'_>, plan: StepPlan, k: u64) -> (f64, f64) {
-        let key = self.weights.step(plan.step).derive(k);
+        let key = self.draw_key(plan.step, k);
         let mode = Mode::Train(self.masks.step(plan.step).derive(k));
         let Some(b) = &mut self.by_row else {
             let mut kl = self.family.draw(key, &self.pulls, &mut self.w);
