@@ -1,8 +1,8 @@
 //! LeNet-5 fitted to MNIST, and whether its doubt tells Fashion-MNIST, or digits changed to fool it, from digits.
 //!
 //! Models are given by `model=FILE`, as often as there are models: the one that `published ensemble-lenet5-mnist save=FILE` writes, and any other of the same
-//! images; without one that ensemble is fitted first (settings may follow). Beside a model with members stand its members by themselves, which differ in their
-//! initial values alone: their figures are means over all of them, with the lowest and the highest. Each model is attacked by the gradient of its own predictive.
+//! images; without one that ensemble is fitted first (settings may follow). Beside a model whose members are points or diagonal Gaussians stand these by themselves (of an
+//! ensemble, they differ in their initial values alone): their figures are means over all of them, with the lowest and the highest. Each model is attacked by the gradient of its own predictive.
 
 use super::images::PUBLISHED;
 use super::{Dots, images};
@@ -59,6 +59,9 @@ impl Judged {
             let train = images(folder, published.data, "train").map_err(text)?;
             models.push(Model::fit(&recipe, &train, &options, 0, &mut Dots(0)).map_err(text)?);
         }
+        if models.iter().any(|m| m.encoder != models[0].encoder) {
+            return Err("the models were not fitted to the same columns of the same images".into());
+        }
         let test = images(folder, published.data, "t10k").map_err(text)?;
         let test = models[0].encoder.encode(&test, true).map_err(text)?;
         let kinds = models.into_iter().flat_map(|model| {
@@ -71,16 +74,17 @@ impl Judged {
     }
 }
 
-/// A model of every member; none where there are no members.
+/// A model of every member; none where there are no members, or members that are neither points nor diagonal Gaussians.
 fn members(model: &Model) -> Vec<Model> {
     let alone = |member: &dyn Posterior| {
         let posterior: Arc<dyn Posterior> = match member.as_prior() {
             Some((mean, std)) => Arc::new(MeanFieldPosterior::new(mean.to_vec(), std.to_vec(), None)),
-            None => Arc::new(PointPosterior::new(member.draw(Key::new(model.seed)).w)),
+            None if member.is_point() => Arc::new(PointPosterior::new(member.draw(Key::new(model.seed)).w)),
+            None => return None,
         };
-        Model { posterior, ..model.clone() }
+        Some(Model { posterior, ..model.clone() })
     };
-    model.posterior.members().iter().map(|m| alone(&**m)).collect()
+    model.posterior.members().iter().map(|m| alone(&**m)).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// As many draws as there are distinct ones, or 10.
@@ -111,7 +115,9 @@ struct Over {
 
 impl Over {
     fn new(models: &[Vec<(&'static str, f64)>]) -> Over {
-        let measures = models.first().map_or(Vec::new(), |m| m.iter().map(|(name, _)| *name).collect());
+        let mut measures: Vec<&'static str> = models.iter().flatten().map(|(name, _)| *name).collect();
+        measures.sort_unstable();
+        measures.dedup();
         let of = |measure: &str| -> Vec<f64> {
             models.iter().filter_map(|m| m.iter().find(|(name, _)| *name == measure).map(|(_, v)| *v)).collect()
         };
@@ -134,7 +140,7 @@ impl Over {
 
     fn json(&self) -> serde_json::Value {
         json!({
-            "by_measure": self.by_measure(), "best": self.best(), "measure": self.best.map(|b| b.0),
+            "by_measure": self.by_measure(), "best": self.best.map(|b| b.1), "measure": self.best.map(|b| b.0),
             "lowest": self.lowest, "highest": self.highest,
         })
     }

@@ -269,9 +269,14 @@ impl MeanField {
         });
     }
 
-    /// Takes out, for good, every weight with the law [`Law::LogUniform`] whose α = σ²/m² is above `alpha`: from here on its mean is 0
-    /// and it adds no noise.
-    pub fn remove(&mut self, pulls: &[Pull], alpha: f32) {
+    /// Makes room for [`MeanField::remove`], which then allocates nothing.
+    pub(crate) fn make_room_to_remove(&mut self) {
+        self.removed.reserve_exact(self.blocks.len());
+    }
+
+    /// Takes out, for good, every weight with the law [`Law::LogUniform`] whose α = σ²/m² is above `alpha`: from here on its mean is 0,
+    /// passes with noise by row have none of it, and [`MeanField::moments`] gives it the floor of σ.
+    pub(crate) fn remove(&mut self, pulls: &[Pull], alpha: f32) {
         self.removed.resize(self.blocks.len(), [false; BLOCK]);
         let (dim, blocks) = (self.dim, self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK));
         blocks.zip(&mut self.removed).enumerate().for_each(|(b, (state, removed))| {

@@ -107,11 +107,11 @@ pub struct MeanFieldTrainer<'p> {
 /// When a fit takes weights out, see [`MeanFieldTrainer::with_removal`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Removal {
-    /// Of weights whose α = σ²/m² is above this,
+    /// Weights with α = σ²/m² above this go.
     pub alpha: f32,
-    /// every so many steps,
+    /// Steps between two looks.
     pub every: u64,
-    /// from the β on that the fit ends with.
+    /// β at its end: none go before it is reached.
     pub beta: f64,
 }
 
@@ -169,8 +169,10 @@ impl<'p> MeanFieldTrainer<'p> {
         self
     }
 
-    /// Takes weights with that prior out while it trains: what is left learns without them and without their noise.
+    /// Takes weights with the prior of [`Self::with_log_uniform_weights`] out while it trains: what is left learns without them and
+    /// without their noise.
     pub(super) fn with_removal(mut self, removal: Removal) -> Self {
+        self.family.make_room_to_remove();
         self.removal = Some(removal);
         self
     }

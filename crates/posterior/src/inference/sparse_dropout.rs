@@ -4,8 +4,9 @@
 //! q(w) = N(θ, σ²) with θ and σ free (the additive parameterisation: no multiplication by θ makes gradients noisy where α =
 //! σ²/θ² is large), prior p(w) ∝ 1/|w| on weights, whose KL depends on α alone
 //! ([`crate::distribution::log_uniform_kl`]) and falls as α grows: a weight that the data do not need ends with α → ∞.
-//! Those with ln α > `threshold` become exactly 0: at the end, or as soon as β is whole, so that what is left learns without them and
-//! without their noise, as the authors' program does. Gradients by local reparameterisation. Biases and the likelihood's
+//! Those with ln α > `threshold` become exactly 0: at the end, or every [`REMOVE_EVERY`] steps once β is whole, and then for good, so that
+//! what is left learns without them and without their noise. (The authors' program masks means at every pass instead, and a mask may open
+//! again.) Gradients by local reparameterisation. Biases and the likelihood's
 //! parameters are mean-field with the problem's prior. The prior being improper, there is no evidence to bound.
 //! Cost: that of mean-field with the local estimator, and a logarithm and an exponential a weight.
 
@@ -47,7 +48,8 @@ const REMOVAL: Setting = Setting {
     default: Default::Text("training"),
     allowed: Allowed::OneOf(&["training", "end"]),
 };
-/// Steps between two removals: a weight whose mean only passes through 0 is most often gone from there by the next look.
+/// Steps between two looks. One look removes for good: the fewer there are, the fewer weights are caught while their mean only passes
+/// through 0.
 const REMOVE_EVERY: u64 = 500;
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {

@@ -5,7 +5,7 @@
 //! probit link gives one component instead, f_k/√(1 + π v_k/8) (MacKay 1992): probabilities without averaging, and no mutual information.
 //! Every row's own distribution is what this gives: rows of one component are not a function drawn from the posterior.
 //!
-//! Reference: Immer, Korzepa & Bauer (2021), AISTATS. Cost: 1 + outputs passes, then as in `linearised_forms.rs`.
+//! Reference: Immer, Korzepa & Bauer (2021), AISTATS. Cost: 1 + outputs passes, then as in `linearised_forms.rs` and `linearised_unit.rs`.
 
 use super::linearised_forms::{Form, Scratch};
 use super::linearised_unit::UnitForm;
@@ -100,12 +100,13 @@ impl LinearisedPredictor {
         Ok(LinearisedPredictor { network, likelihood, noise, leaves, way, components, link, scale })
     }
 
-    /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units.
+    /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units; those of one unit with a
+    /// whole covariance come from a pass in f32.
     pub fn moments(&self, x: &Values) -> (Vec<f64>, Vec<f64>) {
         let (leaves, k) = (&self.leaves[..], self.network.outputs());
         match &self.way {
             Way::Unit(unit, passes) => {
-                self.by_chunks(passes, unit.inputs(), x, |b, _, covariance| unit.covariance(&b.factors, k, covariance))
+                self.by_chunks(passes, 0, x, |b, _, covariance| unit.covariance(&b.factors, k, covariance))
             }
             Way::Other(form, passes) => self.by_chunks(passes, form.numbers(leaves, k), x, |b, rows, covariance| {
                 form.covariance(&b.factors, leaves, rows, k, &mut b.scratch, covariance)
@@ -113,7 +114,7 @@ impl LinearisedPredictor {
         }
     }
 
-    /// `covariance` writes those of a chunk's rows; it takes so many `numbers` a row beside the factors.
+    /// Means and covariances, chunk by chunk; `covariance` writes a chunk's and needs `numbers` numbers a row beside the factors.
     fn by_chunks<R: Precision>(
         &self,
         passes: &Passes<R>,

@@ -48,7 +48,7 @@ fn wide(v: &[f32]) -> Vec<f64> {
 /// F of Σ = F Fᵀ where the posterior is one covariance of the `n` parameters at `start`, n².
 pub(super) fn whole_factor(q: &BlockGaussian, start: usize, n: usize) -> Option<Vec<f64>> {
     let [block] = q.blocks() else { return None };
-    if block.columns != 1 || block.is_diagonal() || block.start != start || block.len() != n {
+    if block.columns != 1 || block.left.is_empty() || block.start != start || block.len() != n {
         return None;
     }
     let mut factor = wide(&block.left);

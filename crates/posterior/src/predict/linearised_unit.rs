@@ -1,7 +1,7 @@
 //! The variance of one unit that is linear in its inputs: x̃ᵀΣx̃ = |Lᵀx̃|², Σ = L Lᵀ with L a lower triangle.
 //!
-//! In f32, as the factor of Σ is kept, and so is the pass that gives x̃: a sum of squares has errors in proportion to each direction's standard
-//! deviation, about what rounding the factor has cost already. Cost per row: n²/2 multiply-adds, in strips of [`LANES`] columns that begin at their diagonal.
+//! Both this and the pass that gives f and x̃ are in f32, as the factor of Σ is kept: a sum of squares has errors in proportion to each direction's
+//! standard deviation, about what rounding the factor has cost already. Cost per row: n²/2 multiply-adds, in strips of [`LANES`] columns that begin at their diagonal.
 
 use super::linearised_forms::whole_factor;
 use crate::math::linalg::lower_triangle;
@@ -38,7 +38,7 @@ impl UnitForm {
     }
 
     /// From any F with Σ = F Fᵀ, n × n.
-    pub fn new(factor: &[f64], n: usize) -> UnitForm {
+    fn new(factor: &[f64], n: usize) -> UnitForm {
         UnitForm::with_halves(factor, n, if simd::wider() { 2 } else { 1 })
     }
 
@@ -51,11 +51,6 @@ impl UnitForm {
             }
         }
         UnitForm { n, halves, strips }
-    }
-
-    /// Inputs of the unit, its constant included.
-    pub fn inputs(&self) -> usize {
-        self.n
     }
 
     /// Covariances of the outputs of the factors' rows, `rows × outputs²`.
