@@ -9,8 +9,8 @@
 //! each of which has a random key of its own.
 
 use super::mean_field_kernels::{
-    Block, ROOM, STD_FLOOR, Second, Update, add_gradients, draw_block, kl_block, log_uniform_block, spread_block,
-    update_block,
+    Block, ROOM, STD_FLOOR, Second, Update, add_gradients, draw_block, hold, kl_block, log_uniform_block, silence,
+    spread_block, update_block,
 };
 use crate::distribution::log_uniform_kl;
 use crate::math::Real;
@@ -374,23 +374,6 @@ fn draw_one(b: usize, state: &mut Block, key: Key, pulls: &[Pull], w: &mut [f32]
     f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
     draw_block(&state.mean, &state.rho, &state.noise, &mut state.std, w);
     state.kl = closed_kl(state, pulls, b * BLOCK, n);
-}
-
-/// Keeps what was removed where it is.
-fn hold(state: &mut Block, removed: Option<&[bool; BLOCK]>) {
-    // softplus(ρ) is below the floor of σ there.
-    const NONE: f32 = -25.0;
-    for (i, _) in removed.into_iter().flatten().enumerate().filter(|(_, gone)| **gone) {
-        (state.mean[i], state.mean_first[i], state.mean_second[i]) = (0.0, 0.0, 0.0);
-        (state.rho[i], state.rho_first[i], state.rho_second[i]) = (NONE, 0.0, 0.0);
-    }
-}
-
-/// No noise of what was removed: the square of the floor of σ, times a small number, would be denormal, and products with such are slow.
-fn silence(spread: &mut [f32], removed: Option<&[bool; BLOCK]>) {
-    for (spread, gone) in spread.iter_mut().zip(removed.into_iter().flatten()) {
-        *spread = if *gone { 0.0 } else { *spread };
-    }
 }
 
 /// The closed part of the KL of `n` parameters at `from`.

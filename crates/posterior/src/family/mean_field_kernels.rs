@@ -227,6 +227,23 @@ simd_fn! {
     }
 }
 
+/// Keeps what was removed where it is.
+pub(super) fn hold(state: &mut Block, removed: Option<&[bool; BLOCK]>) {
+    // softplus(ρ) is below the floor of σ there.
+    const NONE: f32 = -25.0;
+    for (i, _) in removed.into_iter().flatten().enumerate().filter(|(_, gone)| **gone) {
+        (state.mean[i], state.mean_first[i], state.mean_second[i]) = (0.0, 0.0, 0.0);
+        (state.rho[i], state.rho_first[i], state.rho_second[i]) = (NONE, 0.0, 0.0);
+    }
+}
+
+/// No noise of what was removed: the square of the floor of σ, times a small number, would be denormal, and products with such are slow.
+pub(super) fn silence(spread: &mut [f32], removed: Option<&[bool; BLOCK]>) {
+    for (spread, gone) in spread.iter_mut().zip(removed.into_iter().flatten()) {
+        *spread = if *gone { 0.0 } else { *spread };
+    }
+}
+
 impl Update {
     pub fn new(pull: &Pull, beta: f64, step: AdamStep) -> Update {
         Update { centre: pull.centre, precision: pull.precision, beta: beta as f32, law: pull.law, step }
