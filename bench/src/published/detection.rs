@@ -182,6 +182,8 @@ pub(super) fn attack(folder: &Path, settings: &[String]) -> Result<(), String> {
     let right = |predicted: &[usize]| {
         100.0 * predicted.iter().zip(data.y.iter()).filter(|(p, y)| **p as f64 == **y).count() as f64 / data.rows as f64
     };
+    // All models encode alike.
+    let reach = Reach::new(&judged.kinds[0].models[0].encoder, data);
     let mut best_of = Vec::new();
     for Kind { name, models } in &judged.kinds {
         let unchanged: Vec<_> = models.iter().map(|m| doubts_of(m, &data.x)).collect();
@@ -190,7 +192,6 @@ pub(super) fn attack(folder: &Path, settings: &[String]) -> Result<(), String> {
             let (mut all, mut only, mut auroc) = (Vec::new(), Vec::new(), Vec::new());
             let (mut accuracy, mut fooled_rows) = (0.0, 0.0);
             for (model, (known, predicted)) in models.iter().zip(&unchanged) {
-                let reach = Reach::new(&model.encoder, data);
                 let x = perturb(model, data, &reach, Attack::Fgsm, epsilon, draws(model), Key::new(model.seed));
                 let (other, after) = doubts_of(model, &x);
                 let turned = fooled(&data.y, predicted, &after);

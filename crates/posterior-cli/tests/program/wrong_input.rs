@@ -1,6 +1,6 @@
 //! Bad input: exit code 2, one sentence that says what, where and what to do; nothing written, nothing lost.
 
-use crate::common::{contents, folder, run, succeed};
+use crate::common::{contents, folder, run, small_model, succeed};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -50,27 +50,7 @@ fn mean_field(flags: &[&str]) -> Vec<&'static str> {
 /// A model of houses, fitted once.
 fn model() -> &'static [u8] {
     static MODEL: OnceLock<Vec<u8>> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let dir = folder();
-        succeed(
-            dir.path(),
-            &[
-                "fit",
-                "houses.csv",
-                "--target",
-                "price",
-                "--network",
-                "4",
-                "--method",
-                "mean-field",
-                "--set",
-                "epochs=2",
-                "--out",
-                "m",
-            ],
-        );
-        std::fs::read(dir.path().join("m")).unwrap()
-    })
+    MODEL.get_or_init(|| small_model("houses.csv", "price"))
 }
 
 /// A prediction of `text` with the good model.

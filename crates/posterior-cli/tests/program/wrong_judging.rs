@@ -1,31 +1,13 @@
 //! Bad input to the commands that judge and compare models: as in `wrong_input.rs`, one sentence and nothing lost.
 
-use crate::common::{folder, run, succeed};
+use crate::common::{folder, run, small_model, succeed};
 use crate::wrong_input::{one_sentence, refused};
 use std::sync::OnceLock;
 
 /// A model of birds, fitted once.
 fn birds() -> &'static [u8] {
     static MODEL: OnceLock<Vec<u8>> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let dir = folder();
-        let fit = [
-            "fit",
-            "birds.csv",
-            "--target",
-            "species",
-            "--network",
-            "4",
-            "--method",
-            "mean-field",
-            "--set",
-            "epochs=2",
-            "--out",
-            "m",
-        ];
-        succeed(dir.path(), &fit);
-        std::fs::read(dir.path().join("m")).unwrap()
-    })
+    MODEL.get_or_init(|| small_model("birds.csv", "species"))
 }
 
 /// Every command that judges a model, on rows it cannot use. Those that need no outcome are told apart.

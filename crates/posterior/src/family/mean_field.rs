@@ -119,6 +119,8 @@ impl MeanField {
         spread: &mut [f32],
         w: Option<&mut [f32]>,
     ) -> f64 {
+        // A draw that was made ahead is written over.
+        self.drawn = None;
         let drawn = w.is_some();
         // Blocks before this one are as the last update left them.
         let first = if self.ahead && !drawn { fixed / BLOCK } else { 0 };
@@ -186,8 +188,7 @@ impl MeanField {
         let removed = &self.removed;
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, (state, g))| {
-            ascend_block(b, state, g, by_row, pulls, beta, step);
-            hold(state, removed.get(b));
+            ascend_block(b, state, g, by_row, pulls, beta, step, removed);
         });
     }
 
@@ -203,10 +204,11 @@ impl MeanField {
         w: &mut [f32],
     ) {
         let step = self.next_step(rate);
+        let removed = &self.removed;
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(gradient.par_chunks(BLOCK)).zip(w.par_chunks_mut(BLOCK)).enumerate().for_each(
             |(b, ((state, g), w))| {
-                ascend_block(b, state, g, None, pulls, beta, step);
+                ascend_block(b, state, g, None, pulls, beta, step, removed);
                 draw_one(b, state, next, pulls, w);
             },
         );
@@ -232,8 +234,7 @@ impl MeanField {
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK).zip(gradient.par_chunks(BLOCK));
         blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
             |(b, (((state, g), centre), spread))| {
-                ascend_block(b, state, g, by_row, pulls, beta, step);
-                hold(state, removed.get(b));
+                ascend_block(b, state, g, by_row, pulls, beta, step, removed);
                 spread_block(RowNoise::Local, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
                 silence(spread, removed.get(b));
                 state.kl = closed_kl(state, pulls, b * BLOCK, g.len());
@@ -348,7 +349,7 @@ fn by_row_parts(by_row: Option<ByRow<'_>>, start: usize, n: usize) -> impl Itera
     })
 }
 
-/// Both Adam steps of block `b`.
+/// Both Adam steps of block `b`, but for what is removed of it.
 fn ascend_block(
     b: usize,
     state: &mut Block,
@@ -357,6 +358,7 @@ fn ascend_block(
     pulls: &[Pull],
     beta: f64,
     step: AdamStep,
+    removed: &[[bool; BLOCK]],
 ) {
     for_pulls(pulls, b, g.len(), |pull, from, to| {
         let start = b * BLOCK;
@@ -366,6 +368,7 @@ fn ascend_block(
         };
         update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
     });
+    hold(state, removed.get(b));
 }
 
 /// Draws block `b` and takes its part of the KL.

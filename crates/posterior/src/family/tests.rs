@@ -293,7 +293,7 @@ fn removed_weights_stay_out_and_the_others_do_not_notice() {
     let gone: Vec<bool> = (0..dim).map(|i| i >= cut && 0.25 > alpha * mean[i] * mean[i]).collect();
     // |m| < 0.11 has a probability of 9 %.
     assert!((40..150).contains(&gone.iter().filter(|g| **g).count()));
-    for way in ["update", "update_ahead", "update_accumulated"] {
+    for way in ["update", "update_and_draw", "update_ahead", "update_accumulated"] {
         let [whole, pruned] = [false, true].map(|prune| {
             let mut q = start.clone();
             if prune {
@@ -307,6 +307,11 @@ fn removed_weights_stay_out_and_the_others_do_not_notice() {
                 let by_row = Some(ByRow { noise: RowNoise::Local, spread: &d, fixed: dim });
                 match way {
                     "update" => q.update(&g, by_row, &pulls, BETA, 0.01),
+                    "update_and_draw" => {
+                        let mut w = vec![0.0f32; dim];
+                        q.draw(key, &pulls, &mut w);
+                        q.update_and_draw(&g, &pulls, BETA, 0.01, key.derive(3), &mut w);
+                    }
                     "update_ahead" => q.update_ahead(&g, &d, dim, &pulls, BETA, 0.01, &mut centre, &mut spread),
                     _ => {
                         q.accumulate(&g, by_row, 1.0);

@@ -58,3 +58,11 @@ pub fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     }
     found
 }
+
+/// The file of a small mean-field fit to one of the kept data files.
+pub fn small_model(data: &str, target: &str) -> Vec<u8> {
+    let dir = folder();
+    let small = ["--network", "4", "--method", "mean-field", "--set", "epochs=2", "--out", "m"];
+    succeed(dir.path(), &[&["fit", data, "--target", target], &small[..]].concat());
+    std::fs::read(dir.path().join("m")).unwrap()
+}
