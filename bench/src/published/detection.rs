@@ -2,7 +2,8 @@
 //!
 //! Models are given by `model=FILE`, as often as there are models: the one that `published ensemble-lenet5-mnist save=FILE` writes, and any other of the same
 //! images; without one that ensemble is fitted first (settings may follow). Beside a model whose members are points or diagonal Gaussians stand these by themselves (of an
-//! ensemble, they differ in their initial values alone): their figures are means over all of them, with the lowest and the highest. Each model is attacked by the gradient of its own predictive.
+//! ensemble, they differ in their initial values alone): their figures are means over all of them, with the lowest and the highest. Each model is attacked by the gradient of its own predictive,
+//! by FGSM and by PGD, or by one of them that `attack=` names.
 
 use super::images::PUBLISHED;
 use super::{Dots, images};
@@ -36,6 +37,7 @@ struct Kind {
 /// Everything that is judged.
 struct Judged {
     kinds: Vec<Kind>,
+    attacks: Vec<Attack>,
     /// MNIST's test images.
     test: Encoded,
     seconds: f64,
@@ -47,9 +49,13 @@ impl Judged {
         let text = |e: posterior::Error| e.to_string();
         let published = PUBLISHED.iter().find(|p| p.name == FITTED).ok_or("the ensemble is not in the table")?;
         let (mut models, mut recipe) = (Vec::new(), (published.recipe)().map_err(text)?);
+        let mut attacks = vec![Attack::Fgsm, Attack::Pgd];
         for setting in settings {
             match setting.split_once('=') {
                 Some(("model", path)) => models.push(artifact::load(Path::new(path)).map_err(text)?),
+                Some(("attack", name)) => {
+                    attacks = vec![Attack::find(name).ok_or_else(|| format!("'{name}' is not fgsm or pgd"))?];
+                }
                 Some((key, value)) => recipe.method = recipe.method.with(key, Value::parse(value)),
                 None => return Err(format!("'{setting}' is not key=value")),
             }
@@ -70,7 +76,7 @@ impl Judged {
             let alone = Kind { name: format!("one of {name}"), models: members };
             [alone, Kind { name, models: vec![model] }].into_iter().filter(|k| !k.models.is_empty())
         });
-        Ok(Judged { kinds: kinds.collect(), test, seconds: started.elapsed().as_secs_f64() })
+        Ok(Judged { kinds: kinds.collect(), attacks, test, seconds: started.elapsed().as_secs_f64() })
     }
 }
 
@@ -175,71 +181,85 @@ pub(super) fn ood(folder: &Path, settings: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Test images changed by FGSM against the same images unchanged.
+/// Best figures by ε of one kind of model: of all changed images and of those that fooled it, and AUROC of all.
+struct ByEpsilon<'a> {
+    method: &'a str,
+    best: Vec<[f64; 3]>,
+}
+
+/// Changed test images against the same images unchanged.
 pub(super) fn attack(folder: &Path, settings: &[String]) -> Result<(), String> {
     let judged = Judged::new(folder, settings)?;
-    let data = &judged.test.data;
+    for attack in &judged.attacks {
+        let by_kind: Vec<ByEpsilon<'_>> = judged.kinds.iter().map(|kind| attacked(&judged, kind, *attack)).collect();
+        for pair in by_kind.windows(2).filter(|pair| *pair[0].method == format!("one of {}", pair[1].method)) {
+            println!("{}", ahead(*attack, &pair[0], &pair[1]));
+        }
+    }
+    Ok(())
+}
+
+/// Prints a line for every ε.
+fn attacked<'a>(judged: &Judged, kind: &'a Kind, attack: Attack) -> ByEpsilon<'a> {
+    let (data, models) = (&judged.test.data, &kind.models);
     let right = |predicted: &[usize]| {
         100.0 * predicted.iter().zip(data.y.iter()).filter(|(p, y)| **p as f64 == **y).count() as f64 / data.rows as f64
     };
     // All models encode alike.
     let reach = Reach::new(&judged.kinds[0].models[0].encoder, data);
-    let mut best_of = Vec::new();
-    for Kind { name, models } in &judged.kinds {
-        let unchanged: Vec<_> = models.iter().map(|m| doubts_of(m, &data.x)).collect();
-        let mut best_by_epsilon = Vec::new();
-        for epsilon in EPSILONS {
-            let (mut all, mut only, mut auroc) = (Vec::new(), Vec::new(), Vec::new());
-            let (mut accuracy, mut fooled_rows) = (0.0, 0.0);
-            for (model, (known, predicted)) in models.iter().zip(&unchanged) {
-                let x = perturb(model, data, &reach, Attack::Fgsm, epsilon, draws(model), Key::new(model.seed));
-                let (other, after) = doubts_of(model, &x);
-                let turned = fooled(&data.y, predicted, &after);
-                let of_turned: Vec<Doubt> = other.iter().map(|d| d.of_rows(&turned)).collect();
-                all.push(figures(known, &other, |d| d.tpr_at_fpr5));
-                only.push(figures(known, &of_turned, |d| d.tpr_at_fpr5));
-                auroc.push(figures(known, &other, |d| d.auroc));
-                let share = 1.0 / models.len() as f64;
-                accuracy += share * right(&after);
-                fooled_rows += share * turned.len() as f64;
-            }
-            let [all, only, auroc] = [all, only, auroc].map(|figures| Over::new(&figures));
-            best_by_epsilon.push([all.best(), only.best(), auroc.best()]);
-            let line = json!({
-                "name": "attack-lenet5",
-                "method": name,
-                "models": models.len(),
-                "epsilon": epsilon,
-                "accuracy_percent": accuracy,
-                "tpr_at_fpr5_percent": all.json(),
-                "fooled": fooled_rows,
-                "tpr_at_fpr5_percent_of_fooled": only.json(),
-                "auroc_percent": auroc.json(),
-            });
-            println!("{line}");
+    let unchanged: Vec<_> = models.iter().map(|m| doubts_of(m, &data.x)).collect();
+    let best = EPSILONS.map(|epsilon| {
+        let (mut all, mut only, mut auroc) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut accuracy, mut fooled_rows) = (0.0, 0.0);
+        for (model, (known, predicted)) in models.iter().zip(&unchanged) {
+            let x = perturb(model, data, &reach, attack, epsilon, draws(model), Key::new(model.seed));
+            let (other, after) = doubts_of(model, &x);
+            let turned = fooled(&data.y, predicted, &after);
+            let of_turned: Vec<Doubt> = other.iter().map(|d| d.of_rows(&turned)).collect();
+            all.push(figures(known, &other, |d| d.tpr_at_fpr5));
+            only.push(figures(known, &of_turned, |d| d.tpr_at_fpr5));
+            auroc.push(figures(known, &other, |d| d.auroc));
+            let share = 1.0 / models.len() as f64;
+            accuracy += share * right(&after);
+            fooled_rows += share * turned.len() as f64;
         }
-        best_of.push((name, best_by_epsilon));
-    }
-    for pair in best_of.windows(2).filter(|pair| *pair[0].0 == format!("one of {}", pair[1].0)) {
-        let ahead = |which: usize| -> Vec<bool> {
-            pair[0].1.iter().zip(&pair[1].1).map(|(one, all)| all[which] > one[which]).collect()
-        };
-        let mean = |n: usize| pair[n].1.iter().map(|best| best[0]).sum::<f64>() / EPSILONS.len() as f64;
+        let [all, only, auroc] = [all, only, auroc].map(|figures| Over::new(&figures));
         let line = json!({
             "name": "attack-lenet5",
-            "method": pair[1].0,
-            "asked": "finds more than its members by themselves",
-            "epsilons": EPSILONS,
-            "ahead": ahead(0),
-            "ahead_of_fooled": ahead(1),
-            "ahead_by_auroc": ahead(2),
-            "mean_tpr_percent_of_members": mean(0),
-            "mean_tpr_percent": mean(1),
-            "reached_on_average": mean(1) > mean(0),
-            "reached_at_every_epsilon": ahead(0).iter().all(|a| *a),
-            "seconds_to_fit_or_load": judged.seconds,
+            "attack": attack.name(),
+            "method": kind.name,
+            "models": models.len(),
+            "epsilon": epsilon,
+            "accuracy_percent": accuracy,
+            "tpr_at_fpr5_percent": all.json(),
+            "fooled": fooled_rows,
+            "tpr_at_fpr5_percent_of_fooled": only.json(),
+            "auroc_percent": auroc.json(),
         });
         println!("{line}");
-    }
-    Ok(())
+        [all.best(), only.best(), auroc.best()]
+    });
+    ByEpsilon { method: &kind.name, best: best.to_vec() }
+}
+
+/// Where a model finds more than its members by themselves.
+fn ahead(attack: Attack, members: &ByEpsilon<'_>, model: &ByEpsilon<'_>) -> serde_json::Value {
+    let ahead = |which: usize| -> Vec<bool> {
+        members.best.iter().zip(&model.best).map(|(m, a)| a[which] > m[which]).collect()
+    };
+    let mean = |of: &ByEpsilon<'_>| of.best.iter().map(|best| best[0]).sum::<f64>() / EPSILONS.len() as f64;
+    json!({
+        "name": "attack-lenet5",
+        "attack": attack.name(),
+        "method": model.method,
+        "asked": "finds more than its members by themselves",
+        "epsilons": EPSILONS,
+        "ahead": ahead(0),
+        "ahead_of_fooled": ahead(1),
+        "ahead_by_auroc": ahead(2),
+        "mean_tpr_percent_of_members": mean(members),
+        "mean_tpr_percent": mean(model),
+        "reached_on_average": mean(model) > mean(members),
+        "reached_at_every_epsilon": ahead(0).iter().all(|a| *a),
+    })
 }

@@ -3,7 +3,7 @@
 //! L(x) = −log (1/S) Σₛ p(y | f_{wₛ}(x)), so ∂L/∂x = −Σₛ rₛ ∂ log p(y | f_{wₛ}(x))/∂x with rₛ the share of draw s in the sum: the
 //! gradient is averaged over draws of the posterior, each by how much it believes in y. FGSM (Goodfellow et al. 2015) moves every
 //! input by ε in the direction of its sign; PGD (Madry et al. 2018) starts at random and takes [`PGD_STEPS`] steps of 2.5 ε/steps, each brought
-//! back to within ε. Cost: S passes forward and backward per step.
+//! back to within ε. Cost: S passes per step, forward and, without the gradient in the weights, backward.
 //!
 //! ε is in standard deviations of a column for tables, where columns of text and of true or false stay as they are, and in brightness
 //! for images, whose pixels stay within the range of the data.
@@ -13,7 +13,7 @@ use crate::data::{Dataset, Encoder, FeatureKind, Inputs, Values};
 use crate::likelihood::LikelihoodGradient;
 use crate::math::{MatRef, Threads};
 use crate::model::Model;
-use crate::nn::{Gradient, Mode, Pass, Workspace};
+use crate::nn::{Mode, Pass, Workspace};
 use crate::posterior::Draw;
 use crate::rng::{Key, Purpose, Stream};
 use rayon::prelude::*;
@@ -39,6 +39,14 @@ impl Attack {
             "fgsm" => Some(Attack::Fgsm),
             "pgd" => Some(Attack::Pgd),
             _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Attack::Fgsm => "fgsm",
+            Attack::Pgd => "pgd",
         }
     }
 }
@@ -76,14 +84,19 @@ struct Team<R> {
     workspace: Workspace<R>,
     draw: Draw,
     w: Vec<R>,
-    grad: Vec<R>,
     dx: Vec<R>,
+    /// Outputs and the gradient in them, both in double precision whatever the network's.
+    outputs: Vec<f64>,
+    d_outputs: Vec<f64>,
     d_noise: Vec<f64>,
 }
 
 /// log p(yₙ | xₙ, D) of every row under S draws and its gradient in the encoded inputs; `y` as the network sees it.
-pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[R], y: &[R]) -> (Vec<f64>, Vec<R>) {
-    let (network, likelihood) = (R::network(&*model.network), R::likelihood(&*model.likelihood));
+///
+/// The likelihood is in double precision, and the gradient of a row goes through the network at a size of 1: of a class that is all but
+/// sure single precision would lose 1 − p, and with it the direction.
+pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[R], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (network, likelihood) = (R::network(&*model.network), <f64 as Precision>::likelihood(&*model.likelihood));
     let (width, outputs, targets) = (model.network.input().len(), model.network.outputs(), model.likelihood.targets());
     let size = model.network.layout().len();
     // The draws of the predictive that is attacked: all members of an ensemble, each once.
@@ -91,60 +104,63 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
     let draws = draws.clamp(1, most);
     let key = key.purpose(Purpose::Draw);
     let rows = x.len() / width;
-    let (mut values, mut gradient) = (vec![0.0; rows], vec![R::ZERO; x.len()]);
+    let (mut values, mut gradient) = (vec![0.0; rows], vec![0.0; x.len()]);
     let team = || Team {
         workspace: network.workspace(ROWS.min(rows)),
         draw: Draw { w: vec![0.0; model.posterior.dim()], mode: Mode::Plain },
-        w: vec![R::ZERO; model.posterior.dim()],
-        grad: vec![R::ZERO; size],
+        w: vec![R::ZERO; size],
         dx: vec![R::ZERO; ROWS.min(rows) * width],
+        outputs: vec![0.0; ROWS.min(rows) * outputs],
+        d_outputs: vec![0.0; ROWS.min(rows) * outputs],
         d_noise: vec![0.0; model.posterior.dim() - size],
     };
-    let work = |team: &mut Team<R>, (block, (values, gradient)): (usize, (&mut [f64], &mut [R]))| {
+    let work = |team: &mut Team<R>, (block, (values, gradient)): (usize, (&mut [f64], &mut [f64]))| {
         let (first, n) = (block * ROWS, values.len());
-        let (x, y) = (&x[first * width..][..n * width], &y[first * targets..][..n * targets]);
+        let x = MatRef::new(&x[first * width..][..n * width], n, width);
+        let y = &y[first * targets..][..n * targets];
         // Running maxima of log p(y | fₛ), and sums of p(y | fₛ) and of p(y | fₛ)·∂ log p/∂x relative to them.
         let (mut largest, mut sum) = (vec![f64::NEG_INFINITY; n], vec![0.0; n]);
+        let mut sizes = vec![0.0; n];
         for s in 0..draws {
             model.posterior.draw_of_into(s, draws, key.step(s as u64), &mut team.draw);
-            team.w.iter_mut().zip(&team.draw.w).for_each(|(w, d)| *w = R::of(f64::from(*d)));
-            let (w, noise) = team.w.split_at(size);
+            let (w, noise) = team.draw.w.split_at(size);
+            team.w.iter_mut().zip(w).for_each(|(to, w)| *to = R::of(f64::from(*w)));
+            let noise: Vec<f64> = noise.iter().map(|v| f64::from(*v)).collect();
             let pass = Pass { mode: team.draw.mode, layer: 0, first_row: first as u64, threads: Threads::One };
-            let x = MatRef::new(x, n, width);
-            network.forward((*w).into(), x, &pass, &mut team.workspace);
-            let (f, delta) = team.workspace.output_and_delta();
-            let wide: Vec<f64> = f[..n * outputs].iter().map(|v| v.f64()).collect();
-            likelihood.log_prob(
-                &f[..n * outputs],
-                y,
-                noise,
-                None,
-                1.0,
-                Some(LikelihoodGradient { d_f: &mut delta[..n * outputs], d_noise: &mut team.d_noise }),
-            );
+            network.forward((&*team.w).into(), x, &pass, &mut team.workspace);
+            let (f, d_f) = (&mut team.outputs[..n * outputs], &mut team.d_outputs[..n * outputs]);
+            let (out, delta) = team.workspace.output_and_delta();
+            f.iter_mut().zip(out).for_each(|(f, out)| *f = out.f64());
+            let of_likelihood = LikelihoodGradient { d_f: &mut *d_f, d_noise: &mut team.d_noise };
+            likelihood.log_prob(f, y, &noise, None, 1.0, Some(of_likelihood));
+            for ((d_f, delta), size) in d_f.chunks(outputs).zip(delta.chunks_mut(outputs)).zip(&mut sizes) {
+                *size = d_f.iter().fold(0.0, |top: f64, d| top.max(d.abs()));
+                let to_one = if *size > 0.0 { 1.0 / *size } else { 0.0 };
+                delta.iter_mut().zip(d_f).for_each(|(delta, d)| *delta = R::of(d * to_one));
+            }
             let dx = &mut team.dx[..n * width];
-            let grad = Gradient::from(&mut team.grad[..]);
-            network.backward((*w).into(), x, &pass, &mut team.workspace, grad, false, Some(dx));
-            let noise: Vec<f64> = noise.iter().map(|v| v.f64()).collect();
+            network.pull_back(&team.w, x, &pass, &mut team.workspace, 0, Some(&mut *dx));
             for i in 0..n {
-                let yi: Vec<f64> = y[i * targets..(i + 1) * targets].iter().map(|v| v.f64()).collect();
-                let l = model.likelihood.log_prob_row(&wide[i * outputs..(i + 1) * outputs], &yi, &noise);
+                let l = model.likelihood.log_prob_row(
+                    &f[i * outputs..(i + 1) * outputs],
+                    &y[i * targets..(i + 1) * targets],
+                    &noise,
+                );
                 let top = largest[i].max(l);
                 let (old, new) = match top > f64::NEG_INFINITY {
                     true => ((largest[i] - top).exp(), (l - top).exp()),
                     false => (1.0, 1.0), // no draw believes in y so far: all count alike
                 };
                 (largest[i], sum[i]) = (top, sum[i] * old + new);
-                let (old, new) = (R::of(old), R::of(new));
-                let row = i * width..(i + 1) * width;
+                let (row, new) = (i * width..(i + 1) * width, new * sizes[i]);
                 for (g, d) in gradient[row.clone()].iter_mut().zip(&dx[row]) {
-                    *g = *g * old + *d * new;
+                    *g = *g * old + d.f64() * new;
                 }
             }
         }
         for i in 0..n {
             values[i] = largest[i] + (sum[i] / draws as f64).ln();
-            let factor = R::of(1.0 / sum[i]);
+            let factor = 1.0 / sum[i];
             gradient[i * width..(i + 1) * width].iter_mut().for_each(|g| *g *= factor);
         }
     };
@@ -164,7 +180,6 @@ pub fn perturb(
     key: Key,
 ) -> Values {
     let original = data.x.to::<f32>();
-    let y: Vec<f32> = data.y.iter().map(|v| *v as f32).collect();
     let width = reach.unit.len();
     let bound = |i: usize| epsilon * reach.unit[i % width];
     let inside = |i: usize, v: f64| {
@@ -173,7 +188,7 @@ pub fn perturb(
     };
     // Downhill in the log-likelihood; where the gradient is 0 there is nowhere to go.
     let step = |x: &[f32], size: f64| -> Vec<f32> {
-        let (_, gradient) = input_gradient::<f32>(model, draws, key, x, &y);
+        let (_, gradient) = input_gradient::<f32>(model, draws, key, x, &data.y);
         let towards = |i: usize| match gradient[i] {
             g if g > 0.0 => -1.0,
             g if g < 0.0 => 1.0,

@@ -1,8 +1,9 @@
 //! Telling rows apart by how unsure the model is of them: data unlike those it was fitted to, or made to fool it.
 //!
-//! Every measure grows with doubt. Classes: total `H[p̄]`, aleatoric (mean of `H[pₛ]`), epistemic (mutual information), and 1 − the
-//! largest probability. Real and count outcomes: the three standard deviations. Reference: Hendrycks & Gimpel (2017), A baseline
-//! for detecting misclassified and out-of-distribution examples.
+//! Every measure grows with doubt. Classes: total `H[p̄]`, aleatoric (mean of `H[pₛ]`), epistemic (mutual information), disagreement (mean of
+//! `KL(p̄ ‖ pₛ)`), and 1 − the largest probability. Real and count outcomes: the three standard deviations. References: Hendrycks & Gimpel
+//! (2017), A baseline for detecting misclassified and out-of-distribution examples; Malinin & Gales (2021), Uncertainty estimation in
+//! autoregressive structured prediction.
 
 use crate::likelihood::Outcome;
 use crate::predict::Predictive;
@@ -11,7 +12,7 @@ use crate::score::Roc;
 /// A measure of doubt with its value at every row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Doubt {
-    /// total, aleatoric, epistemic or max_probability.
+    /// total, aleatoric, epistemic, disagreement or max_probability.
     pub measure: &'static str,
     /// One number per row; more is more doubt.
     pub values: Vec<f64>,
@@ -46,6 +47,7 @@ pub fn doubts(predictive: &Predictive, outcome: Outcome) -> Vec<Doubt> {
             of("total", &|n| c.total[n]),
             of("aleatoric", &|n| c.aleatoric[n]),
             of("epistemic", &|n| c.mutual_information(n)),
+            of("disagreement", &|n| c.disagreement[n]),
             of("max_probability", &|n| 1.0 - c.row(n)[c.predicted(n)]),
         ];
     }

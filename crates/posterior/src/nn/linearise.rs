@@ -51,7 +51,7 @@ impl<R: Precision> JacobianFactors<R> {
             let (_, delta) = self.workspace.output_and_delta();
             delta[..x.rows * outputs].fill(R::ZERO);
             delta[..x.rows * outputs].iter_mut().skip(k).step_by(outputs).for_each(|d| *d = R::ONE);
-            network.pull_back(w, x, &pass, &mut self.workspace, first);
+            network.pull_back(w, x, &pass, &mut self.workspace, first, None);
             let mut each = self.leaves.iter().zip(&mut self.deltas);
             network.leaf_deltas(x.rows, &self.workspace, first, &mut |from| {
                 if let Some((leaf, to)) = each.next() {

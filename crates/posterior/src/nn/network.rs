@@ -61,8 +61,16 @@ pub trait Network<R: Real>: Send + Sync {
         dx: Option<&mut [R]>,
     );
 
-    /// As `backward` under fixed weights, without dL/dw, and only down to layer `first`.
-    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &mut Workspace<R>, first: usize);
+    /// As `backward` under fixed weights, without dL/dw, and only down to layer `first`; dL/dx where that is the first of all.
+    fn pull_back(
+        &self,
+        w: &[R],
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        ws: &mut Workspace<R>,
+        first: usize,
+        dx: Option<&mut [R]>,
+    );
 
     /// After `forward`: for every leaf from layer `first` on, in order, what its weights multiply, `(rows · area) × inputs`.
     fn leaf_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
@@ -140,8 +148,16 @@ impl<R: Precision> Network<R> for Sequential {
         self.chain.backward(w, x, pass, &mut ws.layers, grad, accumulate, dx);
     }
 
-    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &mut Workspace<R>, first: usize) {
-        self.chain.pull_back(w, x, pass, &mut ws.layers, first, None);
+    fn pull_back(
+        &self,
+        w: &[R],
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        ws: &mut Workspace<R>,
+        first: usize,
+        dx: Option<&mut [R]>,
+    ) {
+        self.chain.pull_back(w, x, pass, &mut ws.layers, first, dx);
     }
 
     fn leaf_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R])) {

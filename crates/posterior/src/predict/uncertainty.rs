@@ -2,7 +2,8 @@
 //!
 //! Real outcomes: Var[y] = Var_s(E[y | wₛ]) (epistemic) + E_s(Var[y | wₛ]) (aleatoric), by the law of total variance.
 //! Classes: H[p̄] (total) = (1/S) Σₛ H[pₛ] (aleatoric) + I[y; w] (epistemic, mutual information, ≥ 0), in nats
-//! (Houlsby et al. 2011; Depeweg et al. 2018).
+//! (Houlsby et al. 2011; Depeweg et al. 2018). Beside it stands the draws' disagreement, (1/S) Σₛ KL(p̄ ‖ pₛ), the reverse mutual information
+//! (Malinin & Gales 2021): mutual information is at most ln S, and this has no bound where a draw all but excludes what the others believe.
 
 use super::predictive::{Predictive, TargetScale};
 
@@ -71,6 +72,8 @@ pub struct ClassUncertainty {
     pub total: Vec<f64>,
     /// Mean of `H[pₛ]` per row.
     pub aleatoric: Vec<f64>,
+    /// Mean of `KL(p̄ ‖ pₛ)` per row.
+    pub disagreement: Vec<f64>,
 }
 
 /// −Σ p ln p.
@@ -81,24 +84,32 @@ fn entropy(p: &[f64]) -> f64 {
 impl ClassUncertainty {
     pub(super) fn of(p: &Predictive) -> ClassUncertainty {
         let (classes, outputs, draws) = (p.likelihood().classes(), p.likelihood().outputs(), p.draws() as f64);
-        let width = 2 * classes + 2;
+        let width = 2 * classes + 3;
         let packed = p.by_rows(width, |n, row| {
             let mut f = vec![0.0; outputs];
             let mut probabilities = vec![0.0; classes];
+            let mut logs = vec![0.0; classes];
             for s in 0..p.draws() {
                 p.output(s, n, &mut f);
                 p.likelihood().probabilities(&f, &mut probabilities);
+                let mut negative_entropy = 0.0;
                 for (c, v) in probabilities.iter().enumerate() {
                     row[c] += v;
                     row[classes + c] += v * v;
+                    // So small a probability is 0 for every purpose but this one.
+                    let log = v.max(f64::MIN_POSITIVE).ln();
+                    negative_entropy += v * log;
+                    logs[c] += log;
                 }
-                row[2 * classes + 1] += entropy(&probabilities);
+                row[2 * classes + 1] -= negative_entropy;
             }
             row.iter_mut().for_each(|v| *v /= draws);
             for c in 0..classes {
                 row[classes + c] = (row[classes + c] - row[c] * row[c]).max(0.0);
             }
             row[2 * classes] = entropy(&row[..classes]);
+            let apart = |(p, log): (&f64, &f64)| p * (p.max(f64::MIN_POSITIVE).ln() - log / draws);
+            row[2 * classes + 2] = row[..classes].iter().zip(&logs).map(apart).sum::<f64>().max(0.0);
         });
         let part = |from: usize, n: usize| {
             packed.chunks(width).flat_map(|row| row[from..from + n].iter().copied()).collect::<Vec<f64>>()
@@ -109,6 +120,7 @@ impl ClassUncertainty {
             variance: part(classes, classes),
             total: part(2 * classes, 1),
             aleatoric: part(2 * classes + 1, 1),
+            disagreement: part(2 * classes + 2, 1),
         }
     }
 

@@ -116,7 +116,7 @@ fn entropies_add_up_and_mutual_information_is_not_negative() {
         let c = p.classes();
         for n in 0..ROWS {
             let mut mean = vec![0.0; classes];
-            let (mut aleatoric, mut squares) = (0.0, vec![0.0; classes]);
+            let (mut aleatoric, mut squares, mut logs) = (0.0, vec![0.0; classes], vec![0.0; classes]);
             for s in 0..DRAWS {
                 let mut q = vec![0.0; classes];
                 l.probabilities(&row(&f, s, n, l.outputs()), &mut q);
@@ -124,11 +124,14 @@ fn entropies_add_up_and_mutual_information_is_not_negative() {
                     mean[k] += q[k] / DRAWS as f64;
                     squares[k] += q[k] * q[k] / DRAWS as f64;
                     aleatoric -= q[k] * q[k].ln() / DRAWS as f64;
+                    logs[k] += q[k].ln() / DRAWS as f64;
                 }
             }
             let total: f64 = -mean.iter().map(|q| q * q.ln()).sum::<f64>();
             assert!((c.total[n] - total).abs() < 1e-12 && (c.aleatoric[n] - aleatoric).abs() < 1e-12);
             assert!((c.mutual_information(n) - (total - aleatoric)).abs() < 1e-12 && c.mutual_information(n) > 0.0);
+            let apart: f64 = (0..classes).map(|k| mean[k] * (mean[k].ln() - logs[k])).sum();
+            assert!((c.disagreement[n] - apart).abs() < 1e-12 * (1.0 + apart) && apart > 0.0);
             assert!((c.row(n).iter().sum::<f64>() - 1.0).abs() < 1e-12);
             for k in 0..classes {
                 assert!((c.variance[n * classes + k] - (squares[k] - mean[k] * mean[k])).abs() < 1e-12);
@@ -137,11 +140,26 @@ fn entropies_add_up_and_mutual_information_is_not_negative() {
     }
 }
 
+/// p₁ = (9/10, 1/10) and p₂ = (1/2, 1/2), so p̄ = (7/10, 3/10): half of 0.7 ln(7/9) + 0.3 ln 3 + 0.7 ln(7/5) + 0.3 ln(3/5). Outputs are kept in
+/// single precision. And two draws that are each all but sure of another class: no infinity.
+#[test]
+fn disagreement_of_two_draws() {
+    let of = |f: Vec<f32>| {
+        let l = likelihood("categorical", 2);
+        Predictive::new(l, f, vec![], 2, 1, TargetScale::default()).classes().disagreement[0]
+    };
+    let expected = 0.5 * (0.7 * (7.0f64 / 9.0).ln() + 0.3 * 3.0f64.ln() + 0.7 * 1.4f64.ln() + 0.3 * 0.6f64.ln());
+    assert!((of(vec![9.0f32.ln(), 0.0, 0.0, 0.0]) - expected).abs() < 1e-7);
+    let apart = of(vec![5000.0, 0.0, 0.0, 5000.0]);
+    assert!(apart > 300.0 && apart.is_finite(), "{apart}");
+}
+
 #[test]
 fn one_draw_has_no_epistemic_part() {
     let l = likelihood("categorical", 3);
     let p = Predictive::new(l, vec![1.0, -2.0, 0.5], vec![], 1, 1, TargetScale::default());
     assert_eq!(p.classes().mutual_information(0), 0.0);
+    assert_eq!(p.classes().disagreement[0], 0.0);
     let l = likelihood("gaussian", 1);
     let p = Predictive::new(l, vec![1.0], vec![-1.0], 1, 1, TargetScale::default());
     assert_eq!(p.real().epistemic[0], 0.0);
