@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 /// Scores that are shown for every ε; those that the outcome does not have are left out.
 const SCORES: [&str; 3] = ["accuracy", "rmse", "log_likelihood"];
 
+/// What the two columns are that only classes have.
+const FOOLED: &str = "fooled: rows told right before and wrong now; of these: part of them found by the best measure\n";
+
 /// What the model makes of rows.
 struct Seen {
     epsilon: f64,
@@ -131,9 +134,9 @@ fn as_json(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> Value {
 fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
     let mut head = vec!["epsilon".to_owned()];
     head.extend(seen[0].scores.iter().map(|(name, _)| (*name).to_owned()));
-    head.extend(seen[0].doubts.iter().map(|d| format!("found by {}", d.measure)));
+    head.extend(seen[0].doubts.iter().map(|d| format!("by {}", d.measure)));
     if seen[0].predicted.is_some() {
-        head.extend(["fooled by".to_owned(), "of these found".to_owned()]);
+        head.extend(["fooled".to_owned(), "of these".to_owned()]);
     }
     let rows: Vec<Vec<String>> = seen
         .iter()
@@ -158,13 +161,13 @@ fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
     let files: Vec<String> = seen.iter().filter_map(|s| Some(s.out.as_ref()?.display().to_string())).collect();
     let what = if model.likelihood.outcome() == Outcome::Class { "fooled" } else { "led astray" };
     format!(
-        "{} rows, {} by {}; epsilon in {}\n{}found: part of the changed rows above a doubt that at most 5 % of the unchanged ones reach{}\nchanged rows in {}\n",
+        "{} rows, {} by {}; epsilon in {}\n{}by …: part of the changed rows found, that is above a doubt that at most 5 % of the unchanged ones reach\n{}changed rows in {}\n",
         grouped(y.len()),
         what,
         args.attack,
         unit(model),
         table(&head, &rows),
-        if seen[0].predicted.is_some() { "; of those that fooled it, by the best measure" } else { "" },
+        if seen[0].predicted.is_some() { FOOLED } else { "" },
         files.join(", ")
     )
 }
