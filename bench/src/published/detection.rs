@@ -49,16 +49,22 @@ impl Judged {
         let text = |e: posterior::Error| e.to_string();
         let published = PUBLISHED.iter().find(|p| p.name == FITTED).ok_or("the ensemble is not in the table")?;
         let (mut models, mut recipe) = (Vec::new(), (published.recipe)().map_err(text)?);
-        let mut attacks = vec![Attack::Fgsm, Attack::Pgd];
+        let (mut attacks, mut fit) = (vec![Attack::Fgsm, Attack::Pgd], false);
         for setting in settings {
             match setting.split_once('=') {
                 Some(("model", path)) => models.push(artifact::load(Path::new(path)).map_err(text)?),
                 Some(("attack", name)) => {
                     attacks = vec![Attack::find(name).ok_or_else(|| format!("'{name}' is not fgsm or pgd"))?];
                 }
-                Some((key, value)) => recipe.method = recipe.method.with(key, Value::parse(value)),
+                Some((key, value)) => {
+                    recipe.method = recipe.method.with(key, Value::parse(value));
+                    fit = true;
+                }
                 None => return Err(format!("'{setting}' is not key=value")),
             }
+        }
+        if !models.is_empty() && fit {
+            return Err("settings are for the ensemble that is fitted where no model is given".into());
         }
         if models.is_empty() {
             let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };

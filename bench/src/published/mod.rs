@@ -37,7 +37,7 @@ const OTHERS: &[Other] = &[
     ),
     (
         "attack-lenet5",
-        "FGSM on LeNet-5: part found at 5 % false alarms by ε, an ensemble ahead of one network",
+        "FGSM and PGD on LeNet-5: part found at 5 % false alarms by ε, an ensemble ahead of one network",
         detection::attack,
     ),
     ("uci", "six regressions, 20 splits each, by method, and the default against the best", uci::run),

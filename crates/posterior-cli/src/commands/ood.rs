@@ -25,7 +25,7 @@ pub fn run(args: &Ood) -> anyhow::Result<()> {
     if !same.is_empty() {
         let method = model.recipe.method.name.as_deref().unwrap_or("this method");
         let what =
-            format!("every row has the same {} uncertainty under {method}: it tells nothing apart", same.join(", "));
+            format!("under {method} every row has the same doubt by {}: it tells nothing apart", same.join(", "));
         notes(&args.common, &[what]);
     }
     if let Some(path) = &args.report {

@@ -94,7 +94,7 @@ struct Team<R> {
 /// log p(yₙ | xₙ, D) of every row under S draws and its gradient in the encoded inputs; `y` as the network sees it.
 ///
 /// The likelihood is in double precision, and the gradient of a row goes through the network at a size of 1: of a class that is all but
-/// sure single precision would lose 1 − p, and with it the direction.
+/// sure 1 − p would be lost, and with it the direction.
 pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[R], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let (network, likelihood) = (R::network(&*model.network), <f64 as Precision>::likelihood(&*model.likelihood));
     let (width, outputs, targets) = (model.network.input().len(), model.network.outputs(), model.likelihood.targets());
@@ -133,6 +133,9 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
             f.iter_mut().zip(out).for_each(|(f, out)| *f = out.f64());
             let of_likelihood = LikelihoodGradient { d_f: &mut *d_f, d_noise: &mut team.d_noise };
             likelihood.log_prob(f, y, &noise, None, 1.0, Some(of_likelihood));
+            if model.likelihood.classes() == outputs {
+                keep_the_rest(outputs, y, d_f);
+            }
             for ((d_f, delta), size) in d_f.chunks(outputs).zip(delta.chunks_mut(outputs)).zip(&mut sizes) {
                 *size = d_f.iter().fold(0.0, |top: f64, d| top.max(d.abs()));
                 let to_one = if *size > 0.0 { 1.0 / *size } else { 0.0 };
@@ -167,6 +170,17 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
     let blocks = values.par_chunks_mut(ROWS).zip(gradient.par_chunks_mut((ROWS * width).max(1)));
     blocks.enumerate().for_each_init(team, work);
     (values, gradient)
+}
+
+/// With an output for every class the gradient's entries sum to 0, a shift of all outputs changing nothing: that of the class y is what the others
+/// leave, and not 1 − p, of which nothing is left once p rounds to 1.
+fn keep_the_rest(classes: usize, y: &[f64], d_f: &mut [f64]) {
+    for (y, d) in y.iter().zip(d_f.chunks_mut(classes)) {
+        if let Some(own) = d.get_mut(*y as usize) {
+            *own = 0.0;
+            d[*y as usize] = -d.iter().sum::<f64>();
+        }
+    }
 }
 
 /// The encoded inputs changed so that the outcomes in `data` become less believable, each by at most ε of its unit.

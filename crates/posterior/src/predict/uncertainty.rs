@@ -76,6 +76,11 @@ pub struct ClassUncertainty {
     pub disagreement: Vec<f64>,
 }
 
+/// ln p, finite where p is 0.
+fn log_of(p: f64) -> f64 {
+    if p < f64::MIN_POSITIVE { f64::MIN_POSITIVE.ln() } else { p.ln() }
+}
+
 /// −Σ p ln p.
 fn entropy(p: &[f64]) -> f64 {
     -p.iter().filter(|v| **v > 0.0).map(|v| v * v.ln()).sum::<f64>()
@@ -96,9 +101,8 @@ impl ClassUncertainty {
                 for (c, v) in probabilities.iter().enumerate() {
                     row[c] += v;
                     row[classes + c] += v * v;
-                    // So small a probability is 0 for every purpose but this one.
-                    let log = v.max(f64::MIN_POSITIVE).ln();
-                    negative_entropy += v * log;
+                    let log = log_of(*v);
+                    negative_entropy += if *v > 0.0 { v * log } else { 0.0 };
                     logs[c] += log;
                 }
                 row[2 * classes + 1] -= negative_entropy;
@@ -108,8 +112,10 @@ impl ClassUncertainty {
                 row[classes + c] = (row[classes + c] - row[c] * row[c]).max(0.0);
             }
             row[2 * classes] = entropy(&row[..classes]);
-            let apart = |(p, log): (&f64, &f64)| p * (p.max(f64::MIN_POSITIVE).ln() - log / draws);
-            row[2 * classes + 2] = row[..classes].iter().zip(&logs).map(apart).sum::<f64>().max(0.0);
+            let apart = |(p, log): (&f64, &f64)| p * (log_of(*p) - log / draws);
+            // Rounding is kept from making it negative; what is not a number stays so.
+            let disagreement = row[..classes].iter().zip(&logs).map(apart).sum::<f64>();
+            row[2 * classes + 2] = if disagreement < 0.0 { 0.0 } else { disagreement };
         });
         let part = |from: usize, n: usize| {
             packed.chunks(width).flat_map(|row| row[from..from + n].iter().copied()).collect::<Vec<f64>>()

@@ -84,29 +84,59 @@ fn gradients_against_finite_differences() {
     }
 }
 
-/// Outputs thirty times as large make the network all but sure of its classes: 1 − p is far below what single precision can tell from 0, and the
-/// direction of the gradient is as in double precision still. 1e-3 of the largest entry of a row: a relative rounding of 1e-7 in outputs of up to
-/// a few hundred is 1e-4 in the probabilities.
+/// Two classes by softmax are those by the difference of their outputs, whose gradient loses nothing however sure it is. With the last layer's
+/// weights so many times as large the classes are sure to within 1e-290. Differences of weights are rounded to 6e-8, so margins of some hundred are
+/// to 1e-4, and the gradient is as large as the exponential of these. Its direction agrees to a few roundings in single precision.
 #[test]
-fn the_direction_is_kept_where_the_network_is_all_but_sure() {
-    let table = table(true);
-    let model = fit(&table, "map", "t");
-    let mut w = model.posterior.draw(Key::new(0)).w;
-    let last = model.network.layout().blocks().iter().map(|b| b.layer).max().unwrap();
-    for block in model.network.layout().blocks().iter().filter(|b| b.layer == last) {
-        w[block.range.clone()].iter_mut().for_each(|w| *w *= 30.0);
-    }
-    let model = Model { posterior: Arc::new(PointPosterior::new(w)), ..model };
-    let rows = model.encoder.encode(&table, true).unwrap();
+fn the_direction_is_kept_however_sure_the_network_is() {
+    let table = table(false);
+    let class = |t: &f64| Some(if *t > 1.0 { "high" } else { "low" }.to_owned());
+    let Ok(Column::Number(t)) = table.column("t") else { panic!("numbers") };
+    let two = Column::Text(t.iter().map(class).collect());
+    let of = |column: Column| {
+        let columns = table.columns().filter(|(name, _)| *name != "t").map(|(n, c)| (n.to_owned(), c.clone()));
+        Table::from_columns(columns.chain([("t".to_owned(), column)]).collect()).unwrap()
+    };
+    let table = of(two);
+    let recipe = |likelihood: &str| Recipe {
+        network: NetworkSpec::parse("12", Activation::Tanh).unwrap(),
+        likelihood: Choice::named(likelihood),
+        method: Choice::named("map").with("epochs", Value::Int(40)),
+        ..Recipe::default()
+    };
+    let options = EncodeOptions { target: "t".into(), ..EncodeOptions::default() };
+    let [softmax, difference] = ["categorical", "bernoulli"]
+        .map(|likelihood| Model::fit(&recipe(likelihood), &table, &options, 3, &mut Silent).unwrap());
+    let rows = softmax.encoder.encode(&table, true).unwrap();
     let width = rows.data.shape.len();
-    let (values, wide) = input_gradient::<f64>(&model, 1, Key::new(1), &rows.data.x.to::<f64>(), &rows.data.y);
-    let (_, narrow) = input_gradient::<f32>(&model, 1, Key::new(1), &rows.data.x.to::<f32>(), &rows.data.y);
+    let w = softmax.posterior.draw(Key::new(0)).w;
+    let last = w.len() - 2 * 13;
     let mut sure = 0;
-    for (n, (wide, narrow)) in wide.chunks(width).zip(narrow.chunks(width)).enumerate() {
-        let largest = wide.iter().fold(0.0f64, |top, g| top.max(g.abs()));
-        sure += usize::from(-values[n] < 1e-9 && largest > 0.0);
-        for (a, b) in wide.iter().zip(narrow) {
-            assert!((a - b).abs() <= 1e-3 * largest, "row {n}, log p {}: {b} for {a}", values[n]);
+    for factor in [1.0f32, 16.0, 64.0, 256.0] {
+        let mut both = w.clone();
+        both[last..].iter_mut().for_each(|w| *w *= factor);
+        // 12 × 2 weights and 2 biases become 12 weights and 1 bias.
+        let one = both[..last].iter().copied().chain(both[last..].chunks(2).map(|w| w[1] - w[0])).collect();
+        let with = |model: &Model, w: Vec<f32>| Model { posterior: Arc::new(PointPosterior::new(w)), ..model.clone() };
+        let (softmax, difference) = (with(&softmax, both), with(&difference, one));
+        let (x, y) = (rows.data.x.to::<f64>(), &rows.data.y);
+        let (_, exact) = input_gradient::<f64>(&difference, 1, Key::new(1), &x, y);
+        let (_, wide) = input_gradient::<f64>(&softmax, 1, Key::new(1), &x, y);
+        let (_, narrow) = input_gradient::<f32>(&softmax, 1, Key::new(1), &rows.data.x.to::<f32>(), y);
+        for (n, exact) in exact.chunks(width).enumerate() {
+            let row = |g: &[f64]| g[n * width..(n + 1) * width].to_vec();
+            let largest = |g: &[f64]| g.iter().fold(0.0f64, |top, g| top.max(g.abs()));
+            let (wide, narrow) = (row(&wide), row(&narrow));
+            let (size, narrow_size) = (largest(exact), largest(&narrow));
+            if size < 1e-290 {
+                continue;
+            }
+            sure += usize::from(size < 1e-20);
+            for i in 0..width {
+                assert!((wide[i] - exact[i]).abs() <= 1e-3 * size, "×{factor}, row {n}: {} for {}", wide[i], exact[i]);
+                let (ours, theirs) = (narrow[i] / narrow_size, exact[i] / size);
+                assert!((ours - theirs).abs() < 1e-4, "×{factor}, row {n}: {ours} for {theirs} in single precision");
+            }
         }
     }
     assert!(sure > 20, "{sure} rows are all but sure");
