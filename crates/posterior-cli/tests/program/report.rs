@@ -124,7 +124,8 @@ fn an_evaluation_of_classes() {
     // Reliability, two parts of uncertainty, risk, training.
     check(d, "r.html", 4);
     succeed(d, &["ood", "m", "birds.csv", "birds.csv", "--report", "o.html", "-q"]);
-    check(d, "o.html", 4);
+    // A picture for every measure of doubt.
+    check(d, "o.html", 5);
 }
 
 #[test]
