@@ -35,11 +35,7 @@ pub enum Attack {
 impl Attack {
     /// The attack of this name.
     pub fn find(name: &str) -> Option<Attack> {
-        match name {
-            "fgsm" => Some(Attack::Fgsm),
-            "pgd" => Some(Attack::Pgd),
-            _ => None,
-        }
+        [Attack::Fgsm, Attack::Pgd].into_iter().find(|attack| attack.name() == name)
     }
 
     /// Its name.
