@@ -93,7 +93,9 @@ fn cover(args: &[String]) -> Result<serde_json::Value, String> {
     let (mut worst, mut least) = (0.0_f64, f64::INFINITY);
     let intervals: Vec<(f64, f64)> = (0..grid.len())
         .map(|i| {
-            let f: Vec<f64> = (0..predictive.draws()).map(|s| my + sy * f64::from(predictive.outputs(s)[i])).collect();
+            let f: Vec<f64> = (0..predictive.draws())
+                .map(|s| my + sy * f64::from(predictive.draw(s).unwrap_or_default()[i]))
+                .collect();
             if let Some((chains, _)) = chains {
                 let trace = Trace::new(f.clone(), chains);
                 (worst, least) = (worst.max(r_hat(&trace)), least.min(ess_bulk(&trace)));

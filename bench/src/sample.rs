@@ -150,7 +150,8 @@ fn sample(args: &[String]) -> Result<serde_json::Value, String> {
     let predictor = NetworkPredictor { network, likelihood, posterior, draws: usize::MAX, key: Key::new(0), scale };
     let predictive = pool.install(|| predictor.predict(&data.test.x));
     let (draws, rows) = (chains.draws(), data.test.rows);
-    let f: Vec<f64> = (0..draws).flat_map(|s| predictive.outputs(s).iter().map(|v| f64::from(*v))).collect();
+    let f: Vec<f64> =
+        (0..draws).flat_map(|s| predictive.draw(s).unwrap_or_default().iter().map(|v| f64::from(*v))).collect();
     let (ess, rhat) = judge(&f, chains.chains.len(), rows);
     let noise: Vec<f64> = (0..draws).filter_map(|s| chains.draw(s).last()).map(|v| f64::from(*v)).collect();
     let (ess_noise, rhat_noise) = judge(&noise, chains.chains.len(), 1);

@@ -47,6 +47,7 @@ pub mod distribution;
 pub mod error;
 pub mod exact;
 pub mod family;
+pub mod fitted;
 pub mod inference;
 pub mod kernel;
 pub mod likelihood;

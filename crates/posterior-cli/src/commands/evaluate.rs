@@ -110,7 +110,7 @@ pub(super) fn cells(r: &Rated) -> Vec<String> {
     ]
 }
 
-fn as_json(scored: &Scored<'_>, rated: &[Rated], conformal: &[Conformal]) -> Value {
+fn as_json(scored: &Scored, rated: &[Rated], conformal: &[Conformal]) -> Value {
     let mut object = Map::from_iter([("n".to_owned(), json!(scored.y.len()))]);
     object.extend(rated.iter().map(|r| (r.metric.name.to_owned(), json!(r.value.as_ref().ok()))));
     let errors: Map<String, Value> =

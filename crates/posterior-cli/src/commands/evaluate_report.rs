@@ -15,7 +15,7 @@ const ROWS: usize = 300;
 /// Points of a curve.
 const POINTS: usize = 100;
 
-pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored<'_>, rated: &[Rated]) -> Page {
+pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, rated: &[Rated]) -> Page {
     let head = ["score", "value", "± std error", "what it is"].map(str::to_owned).into();
     let mut sections = vec![Section {
         heading: "Scores".into(),
@@ -76,7 +76,7 @@ fn told(label: &str, points: &[(f64, f64)], tone: Tone, tip: impl Fn(f64, f64) -
 
 const DIAGONAL: [(f64, f64); 2] = [(0.0, 0.0), (1.0, 1.0)];
 
-fn reliability_chart(scored: &Scored<'_>) -> Option<String> {
+fn reliability_chart(scored: &Scored) -> Option<String> {
     let bins = reliability(scored)?;
     let n = bins.len();
     let tip = |(i, b): (usize, &posterior::score::Bin)| match b.rows {
@@ -109,7 +109,7 @@ fn reliability_chart(scored: &Scored<'_>) -> Option<String> {
     Some(chart.svg())
 }
 
-fn pit_chart(scored: &Scored<'_>) -> Option<String> {
+fn pit_chart(scored: &Scored) -> Option<String> {
     const BINS: usize = 20;
     let parts = pit_histogram(scored, BINS)?;
     let tip = |(i, p): (usize, &f64)| {
@@ -134,10 +134,10 @@ fn pit_chart(scored: &Scored<'_>) -> Option<String> {
     Some(chart.svg())
 }
 
-fn coverage_chart(scored: &Scored<'_>) -> Option<String> {
+fn coverage_chart(scored: &Scored) -> Option<String> {
     scored.real.as_ref()?;
     // A row is inside the central interval of probability p where |2F(y) − 1| ≤ p; a count's F is taken in the middle of its step.
-    let mut need: Vec<f64> = scored.pit().iter().map(|(a, b)| (a + b - 1.0).abs()).collect();
+    let mut need: Vec<f64> = (0..scored.y.len()).map(|n| scored.pit(n)).map(|(a, b)| (a + b - 1.0).abs()).collect();
     need.sort_by(f64::total_cmp);
     let part = |p: f64| need.partition_point(|v| *v <= p) as f64 / need.len() as f64;
     let points: Vec<(f64, f64)> = (0..=40).map(|i| i as f64 / 40.0).map(|p| (p, part(p))).collect();
@@ -163,20 +163,19 @@ fn picked(n: usize) -> impl Iterator<Item = usize> + Clone {
     (0..n).step_by(every)
 }
 
-fn against_truth(scored: &Scored<'_>) -> Option<String> {
+fn against_truth(scored: &Scored) -> Option<String> {
     let real = scored.real.as_ref()?;
     let level = LEVELS.iter().position(|l| *l == 0.9)?;
-    let bounds: Vec<(f64, f64)> = scored.intervals(level).collect();
     let rows = picked(scored.y.len());
     let tip = |n: usize| {
-        let (low, high) = bounds[n];
+        let (low, high) = scored.interval(n, level);
         format!("true {}, predicted {}, {} to {}", number(scored.y[n]), number(real.mean[n]), number(low), number(high))
     };
     let ends = scored.y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |e, y| (e.0.min(*y), e.1.max(*y)));
     let spans = Series::Spans {
         label: "prediction with its 90 % interval".into(),
         at: rows.clone().map(|n| scored.y[n]).collect(),
-        span: rows.clone().map(|n| [bounds[n].0, real.mean[n], bounds[n].1]).collect(),
+        span: rows.clone().map(|n| (n, scored.interval(n, level))).map(|(n, b)| [b.0, real.mean[n], b.1]).collect(),
         tips: rows.map(tip).collect(),
         flat: false,
     };
@@ -191,7 +190,7 @@ fn against_truth(scored: &Scored<'_>) -> Option<String> {
 }
 
 /// Predictive bands over the input, if there is one column of numbers and nothing else.
-fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored<'_>) -> Option<String> {
+fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Option<String> {
     scored.real.as_ref()?;
     let Inputs::Columns(features) = &model.encoder.inputs else { return None };
     let [feature] = &features[..] else { return None };
@@ -244,7 +243,7 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored<'_>) -> 
     Some(chart.svg())
 }
 
-fn decomposition(scored: &Scored<'_>) -> Option<String> {
+fn decomposition(scored: &Scored) -> Option<String> {
     let rows: Vec<(f64, f64)> = match (&scored.real, &scored.classes) {
         (Some(r), _) => r.aleatoric.iter().zip(&r.epistemic).map(|(a, e)| (*a, *e)).collect(),
         (_, Some(c)) => (0..scored.y.len()).map(|n| (c.aleatoric[n], c.mutual_information(n))).collect(),
@@ -296,7 +295,7 @@ fn decomposition(scored: &Scored<'_>) -> Option<String> {
     Some(chart.svg())
 }
 
-fn risk_chart(scored: &Scored<'_>) -> Option<String> {
+fn risk_chart(scored: &Scored) -> Option<String> {
     let curve = risk_coverage_curve(scored, POINTS)?;
     let most = curve.iter().map(|c| c.1).fold(0.0, f64::max);
     let (what, as_text): (&str, fn(f64) -> String) = match scored.real {

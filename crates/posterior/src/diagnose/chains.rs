@@ -293,7 +293,7 @@ fn predicted(model: &Model, chains: &Chains, x: &Values) -> Vec<Quality> {
     let rows = predictive.rows();
     let width = if class { classes.saturating_sub(1) } else { outputs };
     let of_draw = |s: usize| -> Vec<f64> {
-        let f = predictive.outputs(s).iter().map(|v| f64::from(*v));
+        let f = predictive.draw(s).unwrap_or_default().iter().map(|v| f64::from(*v));
         if !class {
             return f.collect();
         }

@@ -6,7 +6,7 @@
 
 use super::noise::{self, NoiseScale};
 use super::pointwise::{Column, Kernel, Point, column};
-use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outcome};
+use super::{ClosedForm, Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, NormalPart, Outcome};
 use crate::error::Result;
 use crate::math::Real;
 use crate::math::special::{HALF_LN_TAU, normal_cdf};
@@ -113,6 +113,9 @@ impl Likelihood for Gaussian {
     fn is_normal(&self) -> bool {
         true
     }
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        Some(self)
+    }
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64 {
         (0..self.targets)
             .map(|t| {
@@ -147,5 +150,23 @@ impl Likelihood for Gaussian {
         for t in 0..self.targets {
             y[t] = f[t] + self.scale.std(noise, t) * stream.normal();
         }
+    }
+}
+
+impl ClosedForm for Gaussian {
+    fn normals(
+        &self,
+        target: usize,
+        mean: &[f64],
+        covariance: &[f64],
+        noise: &[f64],
+        push: &mut dyn FnMut(NormalPart),
+    ) {
+        let variance = covariance[target * mean.len() + target] + self.scale.std(noise, target).powi(2);
+        push(NormalPart { weight: 1.0, mean: mean[target], std: variance.sqrt() });
+    }
+
+    fn noise_variance(&self, target: usize, _mean: &[f64], _covariance: &[f64], noise: &[f64]) -> f64 {
+        self.scale.std(noise, target).powi(2)
     }
 }

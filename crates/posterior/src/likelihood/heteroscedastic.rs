@@ -8,7 +8,9 @@
 
 use super::pointwise::{Column, Kernel, Point, column};
 use super::special::{sigmoid, softplus};
-use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outcome};
+use super::{
+    ClosedForm, Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, NormalPart, Outcome, normal_nodes,
+};
 use crate::error::Result;
 use crate::math::Real;
 use crate::math::special::{HALF_LN_TAU, normal_cdf};
@@ -109,6 +111,9 @@ impl Likelihood for Heteroscedastic {
     fn is_normal(&self) -> bool {
         true
     }
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        Some(self)
+    }
     fn log_prob_row(&self, f: &[f64], y: &[f64], _noise: &[f64]) -> f64 {
         (0..self.targets)
             .map(|t| {
@@ -140,5 +145,38 @@ impl Likelihood for Heteroscedastic {
         for t in 0..self.targets {
             y[t] = f[t] + self.std(f, t) * stream.normal();
         }
+    }
+}
+
+/// A target's part of the outputs' covariance: variances of its mean and of its noise output, and their covariance.
+fn pair(target: usize, targets: usize, covariance: &[f64]) -> (f64, f64, f64) {
+    let (k, s) = (2 * targets, targets + target);
+    (covariance[target * k + target], covariance[s * k + s], covariance[target * k + s])
+}
+
+impl ClosedForm for Heteroscedastic {
+    /// The noise output at nodes; given it, the mean output is normal.
+    fn normals(
+        &self,
+        target: usize,
+        mean: &[f64],
+        covariance: &[f64],
+        _noise: &[f64],
+        push: &mut dyn FnMut(NormalPart),
+    ) {
+        let (of_mean, of_noise, both) = pair(target, self.targets, covariance);
+        let (m, s, root) = (mean[target], mean[self.targets + target], of_noise.max(0.0).sqrt());
+        let slope = if root > 0.0 { both / root } else { 0.0 };
+        let rest = (of_mean - slope * slope).max(0.0);
+        for (z, weight) in normal_nodes(root) {
+            let std = softplus(s + root * z) + FLOOR;
+            push(NormalPart { weight, mean: m + slope * z, std: (rest + std * std).sqrt() });
+        }
+    }
+
+    fn noise_variance(&self, target: usize, mean: &[f64], covariance: &[f64], _noise: &[f64]) -> f64 {
+        let root = pair(target, self.targets, covariance).1.max(0.0).sqrt();
+        let s = mean[self.targets + target];
+        normal_nodes(root).map(|(z, w)| w * (softplus(s + root * z) + FLOOR).powi(2)).sum()
     }
 }

@@ -2,6 +2,7 @@
 
 mod bernoulli;
 mod categorical;
+pub(crate) mod closed_form;
 mod cubature;
 mod gaussian;
 mod heteroscedastic;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
+pub use closed_form::{ClosedForm, NormalPart, mean_logistic, normal_nodes, probit_logistic};
 pub use cubature::{BeliefGradient, Beliefs, Cubature};
 pub use gaussian::Gaussian;
 pub use heteroscedastic::Heteroscedastic;
@@ -103,6 +105,10 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     /// Whether every target is normal given f, with the mean and variance that [`Likelihood::moments`] tells.
     fn is_normal(&self) -> bool {
         false
+    }
+    /// Gaussian outputs as a mixture of normals, where that is exact or a sum of stated error; without it they are met at points of f.
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        None
     }
     /// log p(y | f) of one row.
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64;

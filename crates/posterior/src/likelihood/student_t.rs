@@ -5,10 +5,11 @@
 //! (ν+1)/((ν+3)σ²), since the observed one is negative for |z| > √ν. Degrees of freedom ν are fixed and above 2, so that
 //! the variance σ²ν/(ν−2) exists. Lange, Little & Taylor, JASA 1989. One logarithm and two divisions per row.
 
+use super::closed_form::student_scales;
 use super::noise::{self, NoiseScale};
 use super::pointwise::{Column, Kernel, Point, column};
 use super::special::{ln_student_constant, student_cdf};
-use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outcome};
+use super::{ClosedForm, Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, NormalPart, Outcome};
 use crate::error::Result;
 use crate::math::Real;
 use crate::nn::BlockSpec;
@@ -45,6 +46,8 @@ pub struct StudentT {
     scale: NoiseScale,
     degrees: f64,
     constant: f64,
+    /// Weights and variances of the normals that it is a mixture of.
+    scales: Vec<(f64, f64)>,
 }
 
 impl StudentT {
@@ -58,6 +61,7 @@ impl StudentT {
             scale: NoiseScale::new(settings),
             degrees,
             constant: ln_student_constant(degrees),
+            scales: student_scales(degrees),
         })
     }
 }
@@ -139,6 +143,9 @@ impl Likelihood for StudentT {
     fn initial_noise(&self) -> f64 {
         self.scale.initial()
     }
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        Some(self)
+    }
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64 {
         (0..self.targets)
             .map(|t| {
@@ -169,5 +176,25 @@ impl Likelihood for StudentT {
             let draw = rand_distr::StudentT::new(self.degrees).map_or(f64::NAN, |d| d.sample(stream));
             y[t] = f[t] + self.scale.std(noise, t) * draw;
         }
+    }
+}
+
+impl ClosedForm for StudentT {
+    fn normals(
+        &self,
+        target: usize,
+        mean: &[f64],
+        covariance: &[f64],
+        noise: &[f64],
+        push: &mut dyn FnMut(NormalPart),
+    ) {
+        let (spread, square) = (covariance[target * mean.len() + target], self.scale.std(noise, target).powi(2));
+        for (weight, scale) in &self.scales {
+            push(NormalPart { weight: *weight, mean: mean[target], std: (spread + square * scale).sqrt() });
+        }
+    }
+
+    fn noise_variance(&self, target: usize, _mean: &[f64], _covariance: &[f64], noise: &[f64]) -> f64 {
+        self.scale.std(noise, target).powi(2) * self.degrees / (self.degrees - 2.0)
     }
 }

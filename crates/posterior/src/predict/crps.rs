@@ -97,11 +97,16 @@ impl Predictive {
         let (outputs, targets) = (likelihood.outputs(), likelihood.targets());
         let count = likelihood.outcome() == Outcome::Count;
         let (centre, unit) = self.target_scale(0);
+        let marginals = self.marginals();
         self.by_rows(1, |n, out| {
             let value = (y[n * targets] - centre) / unit;
+            if let Some(score) = marginals.as_ref().and_then(|m| m.crps(n, 0, value)) {
+                out[0] = unit.abs() * score;
+                return;
+            }
             let mut f = vec![0.0; outputs];
             out[0] = unit.abs()
-                * if likelihood.is_normal() && self.draws() <= PAIRS {
+                * if marginals.is_none() && likelihood.is_normal() && self.draws() <= PAIRS {
                     let (mut mean, mut variance) = (vec![0.0; self.draws()], vec![0.0; self.draws()]);
                     let (mut m, mut v) = (vec![0.0; targets], vec![0.0; targets]);
                     for s in 0..self.draws() {

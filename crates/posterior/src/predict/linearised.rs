@@ -1,15 +1,14 @@
 //! The predictive of a Gaussian over weights through the linearised network: f(x) ~ N(f_m(x), J Σ Jᵀ), J = df/dw at the mean m.
 //!
-//! Every row has its mean and covariance in closed form (`linearised_forms.rs`). The mixture's components are f_s = f_m + C z_s with C Cᵀ = J Σ Jᵀ and the
-//! points z of `moments.rs`, so that mean and covariance of f over the mixture are exact, and a prediction has no random seed. For classes the
+//! Every row has its mean and covariance in closed form (`linearised_forms.rs`), and the predictive keeps them ([`super::Gaussians`]): a prediction has no random seed. For classes the
 //! probit link gives one component instead, f_k/√(1 + π v_k/8) (MacKay 1992): probabilities without averaging, and no mutual information.
 //! Every row's own distribution is what this gives: rows of one component are not a function drawn from the posterior.
 //!
 //! Reference: Immer, Korzepa & Bauer (2021), AISTATS. Cost: 1 + outputs passes, then as in `linearised_forms.rs` and `linearised_unit.rs`.
 
+use super::gaussians::NoiseNode;
 use super::linearised_forms::{Form, Scratch};
 use super::linearised_unit::UnitForm;
-use super::moments::normal_scores;
 use super::predictive::{Predictive, TargetScale};
 use super::predictor::Predictor;
 use crate::data::Values;
@@ -183,7 +182,7 @@ impl<R: Precision> Passes<R> {
 }
 
 /// A lower triangle C with C Cᵀ = v for a covariance that may be singular: directions without variance get none.
-fn root(v: &[f64], k: usize, c: &mut [f64]) {
+pub(super) fn root(v: &[f64], k: usize, c: &mut [f64]) {
     c.fill(0.0);
     for i in 0..k {
         for j in 0..=i {
@@ -214,28 +213,15 @@ impl Predictor for LinearisedPredictor {
     fn predict(&self, x: &Values) -> Predictive {
         let k = self.network.outputs();
         let narrow = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<f32>>();
-        let done = |f: Vec<f32>, components: usize| {
-            let rows = f.len() / (components * k);
-            let noise = self.noise.repeat(components);
-            Predictive::new(self.likelihood.clone(), f, noise, components, rows, self.scale.clone())
-        };
         if self.link == Link::Probit && self.likelihood.outcome() == Outcome::Class {
-            return done(narrow(&self.probit_outputs(x)), 1);
+            let f = narrow(&self.probit_outputs(x));
+            let rows = f.len() / k;
+            return Predictive::new(self.likelihood.clone(), f, self.noise.clone(), 1, rows, self.scale.clone());
         }
         let (mean, covariance) = self.moments(x);
-        let mut roots = vec![0.0; covariance.len()];
-        roots.par_chunks_mut(k * k).zip(covariance.par_chunks(k * k)).for_each(|(c, v)| root(v, k, c));
-        let z: Vec<f64> = normal_scores(self.components, k).into_iter().map(f64::from).collect();
-        let mut f = vec![0.0f32; self.components * mean.len()];
-        f.par_chunks_mut(mean.len().max(1)).zip(z.par_chunks_exact(k)).for_each(|(f, z)| {
-            for ((f, mean), c) in f.chunks_exact_mut(k).zip(mean.chunks_exact(k)).zip(roots.chunks_exact(k * k)) {
-                for i in 0..k {
-                    let spread: f64 = c[i * k..i * k + i + 1].iter().zip(z).map(|(c, z)| c * z).sum();
-                    f[i] = (mean[i] + spread) as f32;
-                }
-            }
-        });
-        done(f, self.components)
+        let values = self.noise.iter().map(|v| f64::from(*v)).collect();
+        let noise = vec![NoiseNode { weight: 1.0, values }];
+        Predictive::gaussian(self.likelihood.clone(), mean, covariance, noise, self.components, self.scale.clone())
     }
 }
 

@@ -18,6 +18,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct LinearisedMixture {
     members: Vec<LinearisedPredictor>,
+    components: usize,
+    scale: TargetScale,
 }
 
 impl LinearisedMixture {
@@ -40,7 +42,12 @@ impl LinearisedMixture {
             members => components.div_ceil(members).max(2),
         };
         let member = |q| LinearisedPredictor::new(network.clone(), likelihood.clone(), q, each, link, scale.clone());
-        Ok(LinearisedMixture { members: gaussians.into_iter().map(member).collect::<Result<_>>()? })
+        Ok(LinearisedMixture { members: gaussians.into_iter().map(member).collect::<Result<_>>()?, components, scale })
+    }
+
+    /// Whether it was made for so many components and this scale.
+    pub(crate) fn is_for(&self, components: usize, scale: &TargetScale) -> bool {
+        self.components == components && self.scale == *scale
     }
 
     /// One for each member.

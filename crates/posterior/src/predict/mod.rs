@@ -2,21 +2,24 @@
 
 mod crps;
 mod distance;
+mod gaussians;
 mod linearised;
 mod linearised_forms;
 mod linearised_mixture;
 mod linearised_pairs;
 mod linearised_unit;
 mod moments;
+mod normals;
 mod predictive;
 mod predictor;
 mod quantile;
 mod uncertainty;
 
 pub use distance::Distance;
+pub use gaussians::{Gaussians, NoiseNode};
 pub use linearised::{LinearisedPredictor, Link};
 pub use linearised_mixture::LinearisedMixture;
 pub use moments::MomentsPredictor;
-pub use predictive::{Predictive, TargetScale};
+pub use predictive::{DrawnOutputs, Outputs, Predictive, TargetScale};
 pub use predictor::{NetworkPredictor, Predictor};
 pub use uncertainty::{ClassUncertainty, RealUncertainty};

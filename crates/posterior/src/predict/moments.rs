@@ -1,7 +1,7 @@
 //! The predictive of a diagonal Gaussian by one pass of moments instead of S passes of draws.
 //!
-//! (μ_f, v_f) of every row by [`MomentsNetwork`]; the mixture's components are f_s = μ_f + √v_f ⊙ z_s. Each of the D =
-//! outputs + parameters of the likelihood's own dimensions of z holds the quantiles Φ⁻¹((r + ½)/S), in the order r of
+//! (μ_f, v_f) of every row by [`MomentsNetwork`], which the predictive keeps; the likelihood's own parameters stand at nodes. Where the likelihood has no closed form,
+//! and for several parameters of its own, points f_s = μ_f + √v_f ⊙ z_s are taken: each dimension of z holds the quantiles Φ⁻¹((r + ½)/S), in the order r of
 //! u_s = ½ + s√p mod 1, p its prime (Richtmyer 1951); beyond eight dimensions, where so few points of a recurrence fall into
 //! line, in a pseudo-random order (McKay, Beckman & Conover 1979). The dimensions are then made uncorrelated and of variance 1, so
 //! that mean and covariance of f over the mixture are μ_f and diag v_f exactly. A prediction has no random seed.
@@ -9,12 +9,13 @@
 //! Every row's own distribution is what this gives. Rows of one component are not a function drawn from the posterior.
 //! Cost: three passes of the network, whatever S, and S·N·outputs multiply-adds.
 
+use super::gaussians::NoiseNode;
 use super::predictive::{Predictive, TargetScale};
 use super::predictor::Predictor;
 use crate::data::Values;
 use crate::error::{Error, Result};
 use crate::likelihood::Likelihood;
-use crate::math::special::normal_quantile;
+use crate::math::special::{normal_quadrature, normal_quantile};
 use crate::math::{MatRef, Threads};
 use crate::nn::{AnyNetwork, Gaussians, MomentsNetwork, second_moments};
 use crate::posterior::Posterior;
@@ -22,6 +23,8 @@ use crate::rng::{Key, fill_normals};
 use rayon::prelude::*;
 use std::sync::Arc;
 
+/// Nodes of one parameter of the likelihood's own.
+const NOISE_NODES: usize = 9;
 /// Rows per pass.
 const ROWS: usize = 256;
 
@@ -81,29 +84,50 @@ impl MomentsPredictor {
     }
 }
 
+impl MomentsPredictor {
+    /// The likelihood's own parameters: one at the nodes of a rule, several at evenly spread points.
+    fn noise(&self) -> Vec<NoiseNode> {
+        let size = self.network.size();
+        let own: Vec<(f64, f64)> = self.mean[size..]
+            .iter()
+            .zip(&self.variance[size..])
+            .map(|(m, v)| (f64::from(*m), f64::from(*v).sqrt()))
+            .collect();
+        match &own[..] {
+            [] => vec![NoiseNode { weight: 1.0, values: Vec::new() }],
+            [(m, s)] => {
+                // A few nodes: what is averaged is smooth in ln σ, whose spread is well below 1.
+                let (z, w) = normal_quadrature(NOISE_NODES).unwrap_or_else(|_| (vec![0.0], vec![1.0]));
+                z.iter().zip(&w).map(|(z, w)| NoiseNode { weight: *w, values: vec![m + s * z] }).collect()
+            }
+            _ => {
+                let node = |z: &[f32]| NoiseNode {
+                    weight: 1.0 / self.components as f64,
+                    values: own.iter().zip(z).map(|((m, s), z)| m + s * f64::from(*z)).collect(),
+                };
+                normal_scores(self.components, own.len()).chunks_exact(own.len()).map(node).collect()
+            }
+        }
+    }
+}
+
 impl Predictor for MomentsPredictor {
     fn predict(&self, x: &Values) -> Predictive {
-        let (mean, mut std) = self.moments(x);
-        std.iter_mut().for_each(|v| *v = v.sqrt());
-        let (outputs, size) = (self.network.outputs(), self.network.size());
-        let noises = self.mean.len() - size;
-        let z = normal_scores(self.components, outputs + noises);
-        let mut f = vec![0.0f32; self.components * mean.len()];
-        f.par_chunks_mut(mean.len().max(1)).zip(z.par_chunks_exact(outputs + noises)).for_each(|(f, z)| {
-            let rows = mean.chunks_exact(outputs).zip(std.chunks_exact(outputs));
-            for (f, (mean, std)) in f.chunks_exact_mut(outputs).zip(rows) {
-                for k in 0..outputs {
-                    f[k] = mean[k] + std[k] * z[k];
-                }
-            }
-        });
-        let own = |z: &[f32]| {
-            let parts = self.mean[size..].iter().zip(&self.variance[size..]).zip(&z[outputs..]);
-            parts.map(|((m, v), z)| m + v.sqrt() * z).collect::<Vec<_>>()
-        };
-        let noise = z.chunks_exact(outputs + noises).flat_map(own).collect();
-        let rows = mean.len() / outputs;
-        Predictive::new(self.likelihood.clone(), f, noise, self.components, rows, self.scale.clone())
+        let (mean, variance) = self.moments(x);
+        let k = self.network.outputs();
+        let mut covariance = vec![0.0; variance.len() * k];
+        for (c, v) in covariance.chunks_exact_mut(k * k).zip(variance.chunks_exact(k)) {
+            (0..k).for_each(|i| c[i * k + i] = f64::from(v[i]));
+        }
+        let mean = mean.into_iter().map(f64::from).collect();
+        Predictive::gaussian(
+            self.likelihood.clone(),
+            mean,
+            covariance,
+            self.noise(),
+            self.components,
+            self.scale.clone(),
+        )
     }
 }
 

@@ -1,8 +1,16 @@
-//! The predictive distribution: a mixture with one component per draw, kept whole.
+//! The predictive distribution at sites: a mixture with one component per draw, or Gaussian outputs in closed form.
+//!
+//! A site is a row of a table, or a pixel of an image that is predicted; the likelihood works site by site. Draws keep the outputs of every draw, and all that is
+//! asked of the mixture is a sum over them. Gaussian outputs stay Gaussian ([`Gaussians`]) under likelihoods with a closed form; under others they become points with
+//! weights: one output at the nodes of [`normal_nodes`](crate::likelihood::normal_nodes), several at evenly spread points (`moments.rs`).
+//! Memory: draws × sites × outputs, or sites × outputs²; long tables are predicted block by block ([`super::blocks`]).
 
+use super::gaussians::{Gaussians, Marginals, NoiseNode};
+use super::linearised::root;
+use super::moments::normal_scores;
 use super::quantile;
 use super::uncertainty::{ClassUncertainty, RealUncertainty};
-use crate::likelihood::{Likelihood, Outcome};
+use crate::likelihood::{Likelihood, Outcome, normal_nodes};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -20,24 +28,45 @@ impl TargetScale {
     }
 }
 
-/// Network outputs of S draws at N rows, with the likelihood that makes distributions of them.
+/// Outputs under S draws.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnOutputs {
+    /// Draws × sites × outputs.
+    pub f: Vec<f32>,
+    /// Draws × the likelihood's own parameters.
+    pub noise: Vec<f64>,
+    /// S.
+    pub draws: usize,
+    /// Share of every draw; none where all have the same.
+    pub weights: Option<Vec<f64>>,
+}
+
+/// What is known of the outputs at every site.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Outputs {
+    /// Under draws of the posterior, or at weighted points.
+    Draws(DrawnOutputs),
+    /// In closed form.
+    Gaussian(Gaussians),
+}
+
+/// Outputs at sites, with the likelihood that makes distributions of them.
 #[derive(Debug, Clone)]
 pub struct Predictive {
     likelihood: Arc<dyn Likelihood>,
-    /// draws × rows × outputs
-    f: Vec<f32>,
-    /// draws × noise parameters
-    noise: Vec<f64>,
-    draws: usize,
-    rows: usize,
+    outputs: Outputs,
+    sites: usize,
     scale: TargetScale,
 }
 
-/// Rows that one task works through at a time.
-const ROWS: usize = 64;
+/// Sites that one task works through at a time.
+const SITES: usize = 64;
+/// Fewest points that several Gaussian outputs are met at.
+const FEWEST_POINTS: usize = 100;
 
 impl Predictive {
-    /// From the outputs of S draws (`draws × rows × outputs`) and the draws' noise parameters.
+    /// From the outputs of S draws (`draws × sites × outputs`) and the draws' noise parameters.
     ///
     /// # Panics
     /// If the lengths do not agree.
@@ -46,26 +75,71 @@ impl Predictive {
         f: Vec<f32>,
         noise: Vec<f32>,
         draws: usize,
-        rows: usize,
+        sites: usize,
         scale: TargetScale,
     ) -> Predictive {
-        assert_eq!(f.len(), draws * rows * likelihood.outputs(), "draws × rows × outputs");
-        Predictive { likelihood, f, noise: noise.into_iter().map(f64::from).collect(), draws, rows, scale }
+        assert_eq!(f.len(), draws * sites * likelihood.outputs(), "draws × sites × outputs");
+        let noise = noise.into_iter().map(f64::from).collect();
+        let outputs = Outputs::Draws(DrawnOutputs { f, noise, draws, weights: None });
+        Predictive { likelihood, outputs, sites, scale }
     }
 
-    /// The mixture of several predictives of the same rows, of equal weight because they have as many draws.
+    /// From Gaussian outputs in standardised units: `mean` of `sites × outputs`, `covariance` of `sites × outputs²`, and nodes of the likelihood's own
+    /// parameters. `points` is how many stand for several outputs where the likelihood has no closed form.
     ///
     /// # Panics
-    /// If there is none, or their numbers of rows or of draws differ.
+    /// If the lengths do not agree.
+    pub fn gaussian(
+        likelihood: Arc<dyn Likelihood>,
+        mean: Vec<f64>,
+        covariance: Vec<f64>,
+        noise: Vec<NoiseNode>,
+        points: usize,
+        scale: TargetScale,
+    ) -> Predictive {
+        let k = likelihood.outputs();
+        let sites = mean.len() / k;
+        assert_eq!((mean.len(), covariance.len()), (sites * k, sites * k * k), "sites × outputs, sites × outputs²");
+        assert!(!noise.is_empty(), "the likelihood's own parameters have a node, if an empty one");
+        let outputs = if likelihood.closed_form().is_some() {
+            Outputs::Gaussian(Gaussians { mean, covariance, noise: vec![noise] })
+        } else {
+            Outputs::Draws(at_points(&mean, &covariance, &noise, k, points))
+        };
+        Predictive { likelihood, outputs, sites, scale }
+    }
+
+    /// The mixture of several predictives of the same sites, of equal weight.
+    ///
+    /// # Panics
+    /// If there is none, or their sites or kinds of outputs differ.
     pub fn joined(parts: Vec<Predictive>) -> Predictive {
+        let members = parts.len() as f64;
         let mut parts = parts.into_iter();
         let mut all = parts.next().expect("a mixture has a part");
-        let (rows, draws) = (all.rows, all.draws);
+        let draws = all.draws();
+        if let Outputs::Draws(d) = &mut all.outputs
+            && let Some(weights) = &mut d.weights
+        {
+            weights.iter_mut().for_each(|w| *w /= members);
+        }
         for part in parts {
-            assert_eq!((part.rows, part.draws), (rows, draws), "parts have the same rows and as many draws");
-            all.f.extend(part.f);
-            all.noise.extend(part.noise);
-            all.draws += draws;
+            assert_eq!(part.sites, all.sites, "parts have the same sites");
+            match (&mut all.outputs, part.outputs) {
+                (Outputs::Draws(all), Outputs::Draws(part)) => {
+                    assert!(all.weights.is_some() || part.draws == draws, "parts have as many draws");
+                    all.f.extend(part.f);
+                    all.noise.extend(part.noise);
+                    all.draws += part.draws;
+                    match (&mut all.weights, part.weights) {
+                        (Some(all), Some(part)) => all.extend(part.iter().map(|w| w / members)),
+                        (None, None) => {}
+                        _ => panic!("parts have weights, or none has"),
+                    }
+                }
+                (Outputs::Gaussian(all), Outputs::Gaussian(part)) => all.join(part),
+                _ => panic!("parts are of one kind"),
+            }
         }
         all
     }
@@ -73,29 +147,74 @@ impl Predictive {
     /// With all outputs divided by a temperature: above 1 the classes of every draw become more alike. For class outcomes.
     pub fn tempered(mut self, temperature: f64) -> Predictive {
         let factor = (1.0 / temperature) as f32;
-        self.f.iter_mut().for_each(|f| *f *= factor);
+        if let Outputs::Draws(draws) = &mut self.outputs {
+            draws.f.iter_mut().for_each(|f| *f *= factor);
+        }
         self
     }
 
-    /// N.
+    /// Sites: rows of a table, or pixels.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.sites
     }
 
-    /// S.
+    /// Components of the mixture: S draws, or as many Gaussians.
     pub fn draws(&self) -> usize {
-        self.draws
+        match &self.outputs {
+            Outputs::Draws(d) => d.draws,
+            Outputs::Gaussian(g) => g.members(),
+        }
     }
 
-    /// The outputs of draw s at all rows, in standardised units.
-    pub fn outputs(&self, s: usize) -> &[f32] {
-        let n = self.rows * self.likelihood.outputs();
-        &self.f[s * n..(s + 1) * n]
+    /// What is known of the outputs, in standardised units.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// The outputs of draw s at all sites, in standardised units; none where outputs are Gaussian.
+    pub fn draw(&self, s: usize) -> Option<&[f32]> {
+        let n = self.sites * self.likelihood.outputs();
+        match &self.outputs {
+            Outputs::Draws(d) => d.f.get(s * n..(s + 1) * n),
+            Outputs::Gaussian(_) => None,
+        }
+    }
+
+    /// Closed forms of the marginals, where outputs are Gaussian.
+    pub(super) fn marginals(&self) -> Option<Marginals<'_>> {
+        match (&self.outputs, self.likelihood.closed_form()) {
+            (Outputs::Gaussian(gaussians), Some(form)) => {
+                Some(Marginals { gaussians, form, sites: self.sites, outputs: self.likelihood.outputs() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The draws, where there are such.
+    fn drawn(&self) -> &DrawnOutputs {
+        match &self.outputs {
+            Outputs::Draws(d) => d,
+            Outputs::Gaussian(_) => {
+                unreachable!("Gaussian outputs are kept only with a closed form, which is asked first")
+            }
+        }
     }
 
     pub(super) fn noise_of(&self, s: usize) -> &[f64] {
-        let n = self.noise.len() / self.draws;
-        &self.noise[s * n..(s + 1) * n]
+        let d = self.drawn();
+        let n = d.noise.len() / d.draws;
+        &d.noise[s * n..(s + 1) * n]
+    }
+
+    /// What draw s counts for in a sum that is divided by [`Predictive::weight_sum`]: 1 each where all have the same share, so that such sums do not change.
+    pub(super) fn sum_weight(&self, s: usize) -> f64 {
+        self.drawn().weights.as_ref().map_or(1.0, |w| w[s])
+    }
+
+    /// See [`Predictive::sum_weight`].
+    pub(super) fn weight_sum(&self) -> f64 {
+        let d = self.drawn();
+        if d.weights.is_some() { 1.0 } else { d.draws as f64 }
     }
 
     pub(super) fn likelihood(&self) -> &dyn Likelihood {
@@ -107,25 +226,25 @@ impl Predictive {
         self.scale.of(target)
     }
 
-    /// The outputs of draw s at row n, widened into `out`.
+    /// The outputs of draw s at site n, widened into `out`.
     pub(super) fn output(&self, s: usize, n: usize, out: &mut [f64]) {
         let k = out.len();
-        let from = (s * self.rows + n) * k;
-        for (o, f) in out.iter_mut().zip(&self.f[from..from + k]) {
+        let from = (s * self.sites + n) * k;
+        for (o, f) in out.iter_mut().zip(&self.drawn().f[from..from + k]) {
             *o = f64::from(*f);
         }
     }
 
-    /// The outputs of draw s at `n` rows from row `from` on.
+    /// The outputs of draw s at `n` sites from site `from` on.
     pub(super) fn outputs_of(&self, s: usize, from: usize, n: usize) -> &[f32] {
         let k = self.likelihood.outputs();
-        &self.outputs(s)[from * k..(from + n) * k]
+        &self.drawn().f[(s * self.sites + from) * k..(s * self.sites + from + n) * k]
     }
 
-    /// Fills `width` numbers per row in parallel; `fill` gets the number of its first row and its rows' numbers, all 0.
+    /// Fills `width` numbers per site in parallel; `fill` gets the number of its first site and its sites' numbers, all 0.
     pub(super) fn by_blocks(&self, width: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Vec<f64> {
-        let mut out = vec![0.0; self.rows * width];
-        out.par_chunks_mut((ROWS * width).max(1)).enumerate().for_each(|(b, rows)| fill(b * ROWS, rows));
+        let mut out = vec![0.0; self.sites * width];
+        out.par_chunks_mut((SITES * width).max(1)).enumerate().for_each(|(b, rows)| fill(b * SITES, rows));
         out
     }
 
@@ -148,11 +267,14 @@ impl Predictive {
         ClassUncertainty::of(self)
     }
 
-    /// E[y | w_s] of the first target (the probability of the last class, for classes) under draw s at all rows, in the user's
-    /// units: the draw as a function.
+    /// E[y | w_s] of the first target (the probability of the last class, for classes) under draw s at all sites, in the user's
+    /// units: the draw as a function. Gaussian outputs have no draws, and give the mean.
     pub fn draw_mean(&self, s: usize) -> Vec<f64> {
         let likelihood = self.likelihood();
         let (mean, std) = self.scale.of(0);
+        if self.marginals().is_some() {
+            return self.real().mean.into_iter().step_by(likelihood.targets()).collect();
+        }
         self.by_rows(1, |n, out| {
             let mut f = vec![0.0; likelihood.outputs()];
             self.output(s, n, &mut f);
@@ -204,6 +326,7 @@ impl Predictive {
         let targets = self.likelihood.targets();
         let standardised = self.likelihood.outcome() == Outcome::Real;
         let jacobian: f64 = if standardised { (0..targets).map(|t| self.scale.of(t).1.ln()).sum() } else { 0.0 };
+        let marginals = self.marginals();
         self.by_rows(1, |n, out| {
             let mut yn = y[n * targets..(n + 1) * targets].to_vec();
             if standardised {
@@ -212,11 +335,15 @@ impl Predictive {
                     *v = (*v - mean) / std;
                 }
             }
+            if let Some(m) = &marginals {
+                out[0] = m.gaussians.log_likelihood(&*self.likelihood, m.form, n, self.sites, &yn) - jacobian;
+                return;
+            }
             let mut f = vec![0.0; self.likelihood.outputs()];
             let (mut largest, mut sum) = (f64::NEG_INFINITY, 0.0);
-            for s in 0..self.draws {
+            for s in 0..self.draws() {
                 self.output(s, n, &mut f);
-                let l = self.likelihood.log_prob_row(&f, &yn, self.noise_of(s));
+                let l = self.likelihood.log_prob_row(&f, &yn, self.noise_of(s)) + self.sum_weight(s).ln();
                 if l == f64::NEG_INFINITY {
                     continue; // nothing to add, and −∞ − (−∞) is no number
                 }
@@ -227,7 +354,35 @@ impl Predictive {
                     sum += (l - largest).exp();
                 }
             }
-            out[0] = largest + (sum / self.draws as f64).ln() - jacobian;
+            out[0] = largest + (sum / self.weight_sum()).ln() - jacobian;
         })
     }
+}
+
+/// Gaussian outputs at points: one output at weighted nodes, several at evenly spread points, for every node of the noise.
+fn at_points(mean: &[f64], covariance: &[f64], noise: &[NoiseNode], k: usize, points: usize) -> DrawnOutputs {
+    let sites = mean.len() / k;
+    let mut roots = vec![0.0; covariance.len()];
+    roots.par_chunks_mut(k * k).zip(covariance.par_chunks(k * k)).for_each(|(c, v)| root(v, k, c));
+    let (z, weights): (Vec<f64>, Vec<f64>) = if k == 1 {
+        // The widest site decides how fine the nodes are, so that all sites share them.
+        normal_nodes(roots.iter().copied().fold(0.0, f64::max)).unzip()
+    } else {
+        let count = points.max(FEWEST_POINTS);
+        (normal_scores(count, k).into_iter().map(f64::from).collect(), vec![1.0 / count as f64; count])
+    };
+    let draws = weights.len() * noise.len();
+    let mut f = vec![0.0f32; draws * sites * k];
+    f.par_chunks_mut((sites * k).max(1)).enumerate().for_each(|(s, f)| {
+        let z = &z[(s % weights.len()) * k..][..k];
+        for ((f, mean), c) in f.chunks_exact_mut(k).zip(mean.chunks_exact(k)).zip(roots.chunks_exact(k * k)) {
+            for i in 0..k {
+                let spread: f64 = c[i * k..i * k + i + 1].iter().zip(z).map(|(c, z)| c * z).sum();
+                f[i] = (mean[i] + spread) as f32;
+            }
+        }
+    });
+    let both = noise.iter().flat_map(|node| weights.iter().map(move |w| (node, w * node.weight)));
+    let (own, shares): (Vec<&[f64]>, Vec<f64>) = both.map(|(node, w)| (&node.values[..], w)).unzip();
+    DrawnOutputs { f, noise: own.concat(), draws, weights: Some(shares) }
 }

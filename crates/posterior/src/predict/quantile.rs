@@ -18,17 +18,23 @@ pub(super) fn mixture_cdf(p: &Predictive, n: usize, t: usize, y: f64) -> f64 {
 }
 
 pub(super) fn cdf(p: &Predictive, n: usize, t: usize, y: f64, f: &mut [f64]) -> f64 {
+    if let Some(marginals) = p.marginals() {
+        return marginals.cdf(n, t, y);
+    }
     let sum: f64 = (0..p.draws())
         .map(|s| {
             p.output(s, n, f);
-            p.likelihood().cdf(t, y, f, p.noise_of(s))
+            p.sum_weight(s) * p.likelihood().cdf(t, y, f, p.noise_of(s))
         })
         .sum();
-    sum / p.draws() as f64
+    sum / p.weight_sum()
 }
 
 /// The quantiles of target t at row n at every level, in standardised units.
 pub(super) fn of_mixture(p: &Predictive, n: usize, t: usize, levels: &[f64], out: &mut [f64]) {
+    if let Some(marginals) = p.marginals() {
+        return marginals.quantiles(n, t, levels, out);
+    }
     let targets = p.likelihood().targets();
     let mut f = vec![0.0; p.likelihood().outputs()];
     let (mut mean, mut variance) = (vec![0.0; targets], vec![0.0; targets]);

@@ -1,14 +1,15 @@
-//! How sure a prediction is, split into what more data would cure and what they would not (METHODS F6).
+//! How sure a prediction is, split into what more data would cure and what they would not .
 //!
 //! Real outcomes: Var[y] = Var_s(E[y | wₛ]) (epistemic) + E_s(Var[y | wₛ]) (aleatoric), by the law of total variance.
 //! Classes: H[p̄] (total) = (1/S) Σₛ H[pₛ] (aleatoric) + I[y; w] (epistemic, mutual information, ≥ 0), in nats
 //! (Houlsby et al. 2011; Depeweg et al. 2018). Beside it stands the draws' disagreement, (1/S) Σₛ KL(p̄ ‖ pₛ), the reverse mutual information
 //! (Malinin & Gales 2021): mutual information is at most ln S, and this has no bound where a draw all but excludes what the others believe.
 
+use super::gaussians::Marginals;
 use super::predictive::{Predictive, TargetScale};
 
 /// Predictions of real and count outcomes, `rows × targets` each, in the user's units.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RealUncertainty {
     /// `E[y]`
     pub mean: Vec<f64>,
@@ -21,7 +22,9 @@ pub struct RealUncertainty {
 impl RealUncertainty {
     pub(super) fn of(p: &Predictive, scale: &TargetScale) -> RealUncertainty {
         let targets = p.likelihood().targets();
-        let draws = p.draws() as f64;
+        if let Some(marginals) = p.marginals() {
+            return RealUncertainty::closed(p, &marginals, scale);
+        }
         let packed = p.by_blocks(3 * targets, |from, block| {
             let n = block.len() / 3;
             let mut buffer = vec![0.0; 3 * n];
@@ -34,23 +37,47 @@ impl RealUncertainty {
                     first.copy_from_slice(mean);
                 }
                 // Sums of deviations from the first draw: the square of the mean never swallows the variance.
+                let weight = p.sum_weight(s);
                 for (i, sums) in block.chunks_exact_mut(3).enumerate() {
                     let d = mean[i] - first[i];
-                    sums[0] += d;
-                    sums[1] += d * d;
-                    sums[2] += variance[i];
+                    sums[0] += weight * d;
+                    sums[1] += weight * d * d;
+                    sums[2] += weight * variance[i];
                 }
             }
             for (i, sums) in block.chunks_exact_mut(3).enumerate() {
                 let (centre, std) = scale.of(i % targets);
+                let draws = p.weight_sum();
                 let d = sums[0] / draws;
                 sums[0] = centre + std * (first[i] + d);
                 sums[1] = std * std * (sums[1] / draws - d * d).max(0.0);
                 sums[2] *= std * std / draws;
             }
         });
+        RealUncertainty::unpacked(&packed)
+    }
+
+    fn closed(p: &Predictive, marginals: &Marginals<'_>, scale: &TargetScale) -> RealUncertainty {
+        let targets = p.likelihood().targets();
+        let packed = p.by_rows(3 * targets, |n, out| {
+            for (t, out) in out.chunks_exact_mut(3).enumerate() {
+                let ((centre, std), m) = (scale.of(t), marginals.moments(n, t));
+                out.copy_from_slice(&[centre + std * m.mean, std * std * m.epistemic, std * std * m.aleatoric]);
+            }
+        });
+        RealUncertainty::unpacked(&packed)
+    }
+
+    fn unpacked(packed: &[f64]) -> RealUncertainty {
         let column = |i: usize| packed.chunks(3).map(|c| c[i]).collect();
         RealUncertainty { mean: column(0), epistemic: column(1), aleatoric: column(2) }
+    }
+
+    /// The next rows after these.
+    pub(crate) fn append(&mut self, mut next: RealUncertainty) {
+        self.mean.append(&mut next.mean);
+        self.epistemic.append(&mut next.epistemic);
+        self.aleatoric.append(&mut next.aleatoric);
     }
 
     /// Standard deviations: total, epistemic, aleatoric.
@@ -60,7 +87,7 @@ impl RealUncertainty {
 }
 
 /// Predictions of classes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ClassUncertainty {
     /// How many classes.
     pub classes: usize,
@@ -88,7 +115,7 @@ fn entropy(p: &[f64]) -> f64 {
 
 impl ClassUncertainty {
     pub(super) fn of(p: &Predictive) -> ClassUncertainty {
-        let (classes, outputs, draws) = (p.likelihood().classes(), p.likelihood().outputs(), p.draws() as f64);
+        let (classes, outputs, draws) = (p.likelihood().classes(), p.likelihood().outputs(), p.weight_sum());
         let width = 2 * classes + 3;
         let packed = p.by_rows(width, |n, row| {
             let mut f = vec![0.0; outputs];
@@ -98,14 +125,15 @@ impl ClassUncertainty {
                 p.output(s, n, &mut f);
                 p.likelihood().probabilities(&f, &mut probabilities);
                 let mut negative_entropy = 0.0;
+                let weight = p.sum_weight(s);
                 for (c, v) in probabilities.iter().enumerate() {
-                    row[c] += v;
-                    row[classes + c] += v * v;
+                    row[c] += weight * v;
+                    row[classes + c] += weight * v * v;
                     let log = log_of(*v);
                     negative_entropy += if *v > 0.0 { v * log } else { 0.0 };
-                    logs[c] += log;
+                    logs[c] += weight * log;
                 }
-                row[2 * classes + 1] -= negative_entropy;
+                row[2 * classes + 1] -= weight * negative_entropy;
             }
             row.iter_mut().for_each(|v| *v /= draws);
             for c in 0..classes {
@@ -128,6 +156,16 @@ impl ClassUncertainty {
             aleatoric: part(2 * classes + 1, 1),
             disagreement: part(2 * classes + 2, 1),
         }
+    }
+
+    /// The next rows after these.
+    pub(crate) fn append(&mut self, mut next: ClassUncertainty) {
+        self.classes = next.classes;
+        self.probabilities.append(&mut next.probabilities);
+        self.variance.append(&mut next.variance);
+        self.total.append(&mut next.total);
+        self.aleatoric.append(&mut next.aleatoric);
+        self.disagreement.append(&mut next.disagreement);
     }
 
     /// The probabilities of row n.

@@ -1,6 +1,6 @@
 //! Part of the rows whose most probable class is the true one.
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "accuracy",
@@ -8,9 +8,10 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(true),
     short: true,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     let classes = s.classes.as_ref()?;
-    mean(s.y.iter().enumerate().map(|(n, y)| if classes.predicted(n) as f64 == *y { 1.0 } else { 0.0 }).collect())
+    mean(|n| if classes.predicted(n) as f64 == s.y[n] { 1.0 } else { 0.0 })
 }

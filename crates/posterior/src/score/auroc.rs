@@ -1,7 +1,7 @@
 //! Area under the receiver operating characteristic: the probability that a row of a class gets a higher probability of it than a
 //! row of another, ties counting half. For more than two classes the mean over classes, one against the rest.
 
-use super::{Metric, Roc, Score, Scored};
+use super::{Metric, Needs, Roc, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "auroc",
@@ -9,9 +9,10 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(true),
     short: false,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     let classes = s.classes.as_ref()?;
     let seen = |c: usize| s.y.contains(&(c as f64));
     let found = (0..classes.classes).filter(|c| seen(*c)).count();
@@ -30,10 +31,9 @@ fn functional(s: &Scored<'_>) -> Option<Score> {
             (order, c)
         })
         .collect();
-    let y = s.y.to_vec();
     Some(Score::Of(Box::new(move |weights| {
         let of_class = |(order, c): &(Vec<(f64, usize)>, usize)| {
-            let rows = order.iter().map(|(p, n)| (*p, y[*n] == *c as f64, weights[*n]));
+            let rows = order.iter().map(|(p, n)| (*p, s.y[*n] == *c as f64, weights[*n]));
             Roc::sorted(rows).auroc().unwrap_or(f64::NAN) // a resample may lack a class: it is left out
         };
         orders.iter().map(of_class).sum::<f64>() / orders.len() as f64

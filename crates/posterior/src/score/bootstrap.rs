@@ -22,12 +22,12 @@ pub struct Rated {
 }
 
 /// Every metric that the kind of outcome has, with standard errors.
-pub fn rate(scored: &Scored<'_>, key: Key) -> Vec<Rated> {
+pub fn rate(scored: &Scored, key: Key) -> Vec<Rated> {
     let n = scored.y.len();
-    let all: Vec<(&'static Metric, Score)> =
+    let all: Vec<(&'static Metric, Score<'_>)> =
         METRICS.iter().filter_map(|m| Some((m, (m.functional)(scored)?))).collect();
     let of = |weights: &[f64]| -> Vec<f64> {
-        let value = |score: &Score| match score {
+        let value = |score: &Score<'_>| match score {
             Score::Of(f) => f(weights),
             Score::Undefined(_) => f64::NAN,
         };
@@ -36,7 +36,7 @@ pub fn rate(scored: &Scored<'_>, key: Key) -> Vec<Rated> {
     let values = of(&vec![1.0; n]);
     let key = key.purpose(Purpose::Estimate);
     let resampled: Vec<Vec<f64>> = (0..RESAMPLES as u64).into_par_iter().map(|b| of(&counts(n, key.step(b)))).collect();
-    let rated = |(i, (metric, score)): (usize, &(&'static Metric, Score))| Rated {
+    let rated = |(i, (metric, score)): (usize, &(&'static Metric, Score<'_>))| Rated {
         metric,
         value: match score {
             Score::Of(_) => Ok(values[i]),

@@ -1,6 +1,6 @@
 //! Brier score, (1/N) Σₙ Σ_c (p̄_c − [yₙ = c])²: a proper score, 0 is best, 2 is worst.
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "brier",
@@ -8,13 +8,13 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: true,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     let classes = s.classes.as_ref()?;
-    let one = |(n, y): (usize, &f64)| {
+    mean(|n| {
         let row = classes.row(n).iter().enumerate();
-        row.map(|(c, p)| (p - if c as f64 == *y { 1.0 } else { 0.0 }).powi(2)).sum()
-    };
-    mean(s.y.iter().enumerate().map(one).collect())
+        row.map(|(c, p)| (p - if c as f64 == s.y[n] { 1.0 } else { 0.0 }).powi(2)).sum()
+    })
 }

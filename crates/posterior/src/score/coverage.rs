@@ -1,6 +1,8 @@
 //! How often the central interval of the predictive mixture holds what came true; its own probability is right.
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
+
+const NEEDS: Needs = Needs { intervals: true, ..Needs::NONE };
 
 const NAMES: [(&str, &str); 4] = [
     ("coverage_50", "part of the rows inside their 50 % interval; 0.5 is right"),
@@ -11,10 +13,17 @@ const NAMES: [(&str, &str); 4] = [
 
 /// Of the interval with probability `LEVELS[L]`.
 pub(super) const fn metric<const L: usize>() -> Metric {
-    Metric { name: NAMES[L].0, summary: NAMES[L].1, larger_is_better: None, short: L == 2, functional: functional::<L> }
+    Metric {
+        name: NAMES[L].0,
+        summary: NAMES[L].1,
+        larger_is_better: None,
+        short: L == 2,
+        functional: functional::<L>,
+        needs: NEEDS,
+    }
 }
 
-fn functional<const L: usize>(s: &Scored<'_>) -> Option<Score> {
+fn functional<const L: usize>(s: &Scored) -> Option<Score<'_>> {
     s.real.as_ref()?;
-    mean(s.intervals(L).zip(s.y).map(|((low, high), y)| if low <= *y && *y <= high { 1.0 } else { 0.0 }).collect())
+    mean(|n| if s.is_inside(n, L) { 1.0 } else { 0.0 })
 }

@@ -1,7 +1,7 @@
 //! Mean continuous ranked probability score: a proper score in the units of the target; for one sure number it is the absolute
 //! error. See [`crate::predict::Predictive::crps`].
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "crps",
@@ -9,9 +9,10 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: false,
     functional,
+    needs: Needs { crps: true, ..Needs::NONE },
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     s.real.as_ref()?;
-    mean(s.predictive.crps(s.y))
+    mean(|n| s.crps[n])
 }

@@ -1,6 +1,6 @@
 //! What is drawn: reliability diagrams, histograms of probability integral transforms, risk against coverage.
 
-use super::risk_coverage::by_doubt;
+use super::risk_coverage::by_uncertainty;
 use super::{BINS, Scored, bin_of};
 
 /// A bin of a reliability diagram.
@@ -15,10 +15,10 @@ pub struct Bin {
 }
 
 /// Confidence against accuracy in 15 bins of equal width; for class outcomes.
-pub fn reliability(s: &Scored<'_>) -> Option<Vec<Bin>> {
+pub fn reliability(s: &Scored) -> Option<Vec<Bin>> {
     s.classes.as_ref()?;
     let mut bins = vec![Bin::default(); BINS];
-    for (doubt, loss) in s.doubt_and_loss()? {
+    for (doubt, loss) in s.uncertainty_and_loss()? {
         let bin = &mut bins[bin_of(1.0 - doubt)];
         bin.rows += 1;
         bin.confidence += 1.0 - doubt;
@@ -33,10 +33,10 @@ pub fn reliability(s: &Scored<'_>) -> Option<Vec<Bin>> {
 
 /// Part of the rows whose outcome lies in each of `bins` equal parts of its predictive distribution: all the same where predictions
 /// are calibrated; for real and count outcomes.
-pub fn pit_histogram(s: &Scored<'_>, bins: usize) -> Option<Vec<f64>> {
+pub fn pit_histogram(s: &Scored, bins: usize) -> Option<Vec<f64>> {
     s.real.as_ref()?;
     let mut parts = vec![0.0; bins];
-    for &(from, to) in s.pit() {
+    for (from, to) in (0..s.y.len()).map(|n| s.pit(n)) {
         if to <= from {
             parts[((to * bins as f64) as usize).min(bins - 1)] += 1.0;
             continue;
@@ -51,8 +51,8 @@ pub fn pit_histogram(s: &Scored<'_>, bins: usize) -> Option<Vec<f64>> {
 }
 
 /// (coverage, risk): the mean loss of the surest rows, for about `points` shares of the rows. Rows of one doubt count on average.
-pub fn risk_coverage_curve(s: &Scored<'_>, points: usize) -> Option<Vec<(f64, f64)>> {
-    let sorted = by_doubt(s)?;
+pub fn risk_coverage_curve(s: &Scored, points: usize) -> Option<Vec<(f64, f64)>> {
+    let sorted = by_uncertainty(s)?;
     let (n, mut rows, mut loss) = (sorted.len(), 0, 0.0);
     let mut curve: Vec<(f64, f64)> = Vec::with_capacity(n);
     for group in sorted.chunk_by(|a, b| a.1 == b.1) {

@@ -1,6 +1,6 @@
 //! Expected calibration error, Σ_b (n_b/N)·|accuracy_b − confidence_b| over 15 bins of equal width (Guo et al. 2017).
 
-use super::{BINS, Metric, Score, Scored, bin_of, binned_gap};
+use super::{BINS, Metric, Needs, Score, Scored, bin_of, binned_gap};
 
 pub(super) const METRIC: Metric = Metric {
     name: "ece",
@@ -8,11 +8,12 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: true,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     s.classes.as_ref()?;
-    let rows = s.doubt_and_loss()?;
+    let rows = s.uncertainty_and_loss()?;
     let bin: Vec<usize> = rows.iter().map(|(doubt, _)| bin_of(1.0 - doubt)).collect();
     let gap: Vec<f64> = rows.iter().map(|(doubt, loss)| doubt - loss).collect(); // accuracy − confidence
     Some(Score::Of(Box::new(move |weights| binned_gap(BINS, &bin, &gap, weights))))

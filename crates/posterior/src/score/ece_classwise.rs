@@ -1,7 +1,7 @@
 //! Calibration error of every class's probability, (1/C) Σ_c Σ_b (n_bc/N)·|frequency_bc − p̄_bc| over 15 bins of equal width
 //! (Kull et al. 2019; Nixon et al. 2019).
 
-use super::{BINS, Metric, Score, Scored, bin_of, binned_gap};
+use super::{BINS, Metric, Needs, Score, Scored, bin_of, binned_gap};
 
 pub(super) const METRIC: Metric = Metric {
     name: "ece_classwise",
@@ -9,9 +9,10 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: false,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     let classes = s.classes.as_ref()?;
     let of_class = |c: usize| {
         let p = |n: usize| classes.row(n)[c];

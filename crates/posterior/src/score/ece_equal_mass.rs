@@ -3,7 +3,7 @@
 //! Rows are laid end to end by confidence and the line is cut into 15 equal parts; rows with one confidence share their cut, so
 //! that their order does not matter.
 
-use super::{BINS, Metric, Score, Scored};
+use super::{BINS, Metric, Needs, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "ece_equal_mass",
@@ -11,12 +11,13 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: false,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     s.classes.as_ref()?;
     let mut rows: Vec<(usize, f64, f64)> =
-        s.doubt_and_loss()?.into_iter().enumerate().map(|(n, (doubt, loss))| (n, doubt, doubt - loss)).collect();
+        s.uncertainty_and_loss()?.into_iter().enumerate().map(|(n, (doubt, loss))| (n, doubt, doubt - loss)).collect();
     rows.sort_by(|a, b| b.1.total_cmp(&a.1));
     Some(Score::Of(Box::new(move |weights| {
         let total: f64 = weights.iter().sum();

@@ -1,6 +1,6 @@
 //! Mean log predictive density, (1/N) Σₙ log p(yₙ | xₙ, D), in nats per row and in the user's units: a proper score.
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "log_likelihood",
@@ -8,8 +8,9 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(true),
     short: true,
     functional,
+    needs: Needs { log_likelihood: true, ..Needs::NONE },
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
-    mean(s.predictive.log_likelihood(s.y))
+fn functional(s: &Scored) -> Option<Score<'_>> {
+    mean(|n| s.log_likelihood[n])
 }

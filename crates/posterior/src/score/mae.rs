@@ -1,6 +1,6 @@
 //! Mean absolute error of the predictive mean.
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "mae",
@@ -8,8 +8,10 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: true,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
-    mean(s.real.as_ref()?.mean.iter().zip(s.y).map(|(m, y)| (m - y).abs()).collect())
+fn functional(s: &Scored) -> Option<Score<'_>> {
+    let real = s.real.as_ref()?;
+    mean(|n| (real.mean[n] - s.y[n]).abs())
 }

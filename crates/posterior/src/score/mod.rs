@@ -20,86 +20,25 @@ mod ranking;
 mod risk_coverage;
 mod rmse;
 mod roc;
+mod scored;
 mod width;
 
 pub use bootstrap::{RESAMPLES, Rated, rate};
 pub use curves::{Bin, pit_histogram, reliability, risk_coverage_curve};
 pub use ranking::{mean_and_error, mean_ranks, paired};
 pub use roc::Roc;
-
-use crate::likelihood::Outcome;
-use crate::predict::{ClassUncertainty, Predictive, RealUncertainty};
-use std::sync::OnceLock;
+pub use scored::{Needs, ScoreBuilder, Scored};
 
 /// Probabilities of the central intervals that are scored.
 pub const LEVELS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
 
-/// Predictions and outcomes, with what several metrics need worked out once.
-#[derive(Debug)]
-pub struct Scored<'a> {
-    /// The predictive distribution.
-    pub predictive: &'a Predictive,
-    /// What came true, in the user's units; a class is its number.
-    pub y: &'a [f64],
-    /// For real and count outcomes.
-    pub real: Option<RealUncertainty>,
-    /// For class outcomes.
-    pub classes: Option<ClassUncertainty>,
-    intervals: OnceLock<Vec<f64>>,
-    pit: OnceLock<Vec<(f64, f64)>>,
-}
-
-impl<'a> Scored<'a> {
-    /// Predictions at rows with known outcomes of the given kind.
-    pub fn new(predictive: &'a Predictive, y: &'a [f64], outcome: Outcome) -> Scored<'a> {
-        let class = outcome == Outcome::Class;
-        Scored {
-            predictive,
-            y,
-            real: (!class).then(|| predictive.real()),
-            classes: class.then(|| predictive.classes()),
-            intervals: OnceLock::new(),
-            pit: OnceLock::new(),
-        }
-    }
-
-    /// Lower and upper bound of the central interval of every row with probability `LEVELS[level]`; for real and count outcomes.
-    pub fn intervals(&self, level: usize) -> impl ExactSizeIterator<Item = (f64, f64)> {
-        let all = self.intervals.get_or_init(|| {
-            let levels: Vec<f64> = LEVELS.iter().flat_map(|p| [0.5 - 0.5 * p, 0.5 + 0.5 * p]).collect();
-            self.predictive.quantiles(&levels)
-        });
-        all.chunks_exact(2 * LEVELS.len()).map(move |row| (row[2 * level], row[2 * level + 1]))
-    }
-
-    /// Where every outcome lies in its predictive distribution; for real and count outcomes. See [`Predictive::pit`].
-    pub fn pit(&self) -> &[(f64, f64)] {
-        self.pit.get_or_init(|| self.predictive.pit(self.y))
-    }
-
-    /// How unsure each row is, and how wrong: 1 − the largest probability and 0 or 1, or the standard deviation and the absolute
-    /// error.
-    pub fn doubt_and_loss(&self) -> Option<Vec<(f64, f64)>> {
-        let rows = 0..self.y.len();
-        if let Some(real) = &self.real {
-            return Some(rows.map(|n| (real.std(n).0, (real.mean[n] - self.y[n]).abs())).collect());
-        }
-        let classes = self.classes.as_ref()?;
-        let one = |n: usize| {
-            let predicted = classes.predicted(n);
-            (1.0 - classes.row(n)[predicted], if predicted as f64 == self.y[n] { 0.0 } else { 1.0 })
-        };
-        Some(rows.map(one).collect())
-    }
-}
-
 /// A score as a function of how often each row counts. Rows that do not count do not matter, whatever they hold.
-pub type Functional = Box<dyn Fn(&[f64]) -> f64 + Send + Sync>;
+pub type Functional<'a> = Box<dyn Fn(&[f64]) -> f64 + Send + Sync + 'a>;
 
 /// What a metric says of scored rows.
-pub enum Score {
+pub enum Score<'a> {
     /// A number, with its spread by resampling rows.
-    Of(Functional),
+    Of(Functional<'a>),
     /// No number on these rows, and why.
     Undefined(String),
 }
@@ -116,12 +55,14 @@ pub struct Metric {
     /// Whether it has a place in a short table.
     pub short: bool,
     /// The score, where the kind of outcome has it.
-    pub functional: fn(&Scored<'_>) -> Option<Score>,
+    pub functional: for<'a> fn(&'a Scored) -> Option<Score<'a>>,
+    /// What has to be worked out of a predictive distribution for it, beside moments and probabilities.
+    pub needs: Needs,
 }
 
 impl Metric {
     /// The value, where it is defined.
-    pub fn score(&self, scored: &Scored<'_>) -> Option<f64> {
+    pub fn score(&self, scored: &Scored) -> Option<f64> {
         match (self.functional)(scored)? {
             Score::Of(f) if !scored.y.is_empty() => Some(f(&vec![1.0; scored.y.len()])),
             _ => None,
@@ -159,18 +100,18 @@ pub fn find(name: &str) -> Option<&'static Metric> {
 }
 
 /// Σ wᵢ vᵢ / Σ wᵢ over rows that count.
-fn weighted_mean(values: &[f64], weights: &[f64]) -> f64 {
+fn weighted_mean(value: impl Fn(usize) -> f64, weights: &[f64]) -> f64 {
     let (mut sum, mut total) = (0.0, 0.0);
-    for (v, w) in values.iter().zip(weights).filter(|(_, w)| **w > 0.0) {
-        sum += v * w;
+    for (n, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+        sum += value(n) * w;
         total += w;
     }
     sum / total
 }
 
 /// The mean of a number per row.
-fn mean(values: Vec<f64>) -> Option<Score> {
-    Some(Score::Of(Box::new(move |weights| weighted_mean(&values, weights))))
+fn mean<'a>(value: impl Fn(usize) -> f64 + Send + Sync + 'a) -> Option<Score<'a>> {
+    Some(Score::Of(Box::new(move |weights| weighted_mean(&value, weights))))
 }
 
 /// Σ_b |Σ_{n in b} wₙ·gapₙ| / Σ w, for rows sorted into bins.

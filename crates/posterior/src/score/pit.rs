@@ -3,7 +3,7 @@
 //!
 //! A count's transform is spread evenly over (F(y − 1), F(y)) instead (Czado, Gneiting & Held 2009).
 
-use super::{Metric, Score, Scored};
+use super::{Metric, Needs, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "pit_deviation",
@@ -11,23 +11,26 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: false,
     functional,
+    needs: Needs { pit: true, ..Needs::NONE },
 };
 
 /// Where the distribution of counts' transforms, which has no steps, is compared.
 const GRID: usize = 100;
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
+fn functional(s: &Scored) -> Option<Score<'_>> {
     s.real.as_ref()?;
-    let mut rows: Vec<(usize, f64, f64)> = s.pit().iter().enumerate().map(|(n, p)| (n, p.0, p.1)).collect();
-    rows.sort_by(|a, b| a.2.total_cmp(&b.2));
-    if rows.iter().all(|r| r.1 == r.2) {
+    let rows = 0..s.y.len() as u32;
+    if rows.clone().all(|n| s.pit(n as usize).0 == s.pit(n as usize).1) {
+        let mut order: Vec<u32> = rows.collect();
+        order.sort_by(|a, b| s.pit(*a as usize).1.total_cmp(&s.pit(*b as usize).1));
         return Some(Score::Of(Box::new(move |weights| {
             let total: f64 = weights.iter().sum();
             let (mut below, mut largest) = (0.0, 0.0f64);
-            for (n, u, _) in &rows {
+            for n in order.iter().map(|n| *n as usize) {
+                let u = s.pit(n).1;
                 // Just before the step and just after it.
                 largest = largest.max((below / total - u).abs());
-                below += weights[*n];
+                below += weights[n];
                 largest = largest.max((below / total - u).abs());
             }
             largest
@@ -36,8 +39,11 @@ fn functional(s: &Scored<'_>) -> Option<Score> {
     Some(Score::Of(Box::new(move |weights| {
         let total: f64 = weights.iter().sum();
         let at = |u: f64| {
-            let part = |r: &(usize, f64, f64)| weights[r.0] * ((u - r.1) / (r.2 - r.1).max(1e-12)).clamp(0.0, 1.0);
-            rows.iter().map(part).sum::<f64>() / total - u
+            let part = |(n, w): (usize, &f64)| {
+                let (low, high) = s.pit(n);
+                w * ((u - low) / (high - low).max(1e-12)).clamp(0.0, 1.0)
+            };
+            weights.iter().enumerate().map(part).sum::<f64>() / total - u
         };
         (1..GRID).map(|i| at(i as f64 / GRID as f64).abs()).fold(0.0, f64::max)
     })))

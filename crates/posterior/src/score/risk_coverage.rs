@@ -3,7 +3,7 @@
 //!
 //! The loss is 0 or 1 for classes and the absolute error otherwise. Rows it is equally sure of are taken in random order, on average.
 
-use super::{Metric, Score, Scored};
+use super::{Metric, Needs, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "risk_coverage_area",
@@ -11,10 +11,11 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: false,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
-    let sorted = by_doubt(s)?;
+fn functional(s: &Scored) -> Option<Score<'_>> {
+    let sorted = by_uncertainty(s)?;
     Some(Score::Of(Box::new(move |weights| {
         let (mut rows, mut loss, mut area) = (0.0, 0.0, 0.0);
         for group in sorted.chunk_by(|a, b| a.1 == b.1) {
@@ -34,8 +35,8 @@ fn functional(s: &Scored<'_>) -> Option<Score> {
 }
 
 /// Rows as (number, doubt, loss), the surest first.
-pub(super) fn by_doubt(s: &Scored<'_>) -> Option<Vec<(usize, f64, f64)>> {
-    let mut rows: Vec<_> = s.doubt_and_loss()?.into_iter().enumerate().map(|(n, (d, l))| (n, d, l)).collect();
+pub(super) fn by_uncertainty(s: &Scored) -> Option<Vec<(usize, f64, f64)>> {
+    let mut rows: Vec<_> = s.uncertainty_and_loss()?.into_iter().enumerate().map(|(n, (d, l))| (n, d, l)).collect();
     rows.sort_by(|a, b| a.1.total_cmp(&b.1));
     Some(rows)
 }

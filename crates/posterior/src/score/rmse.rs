@@ -1,6 +1,6 @@
 //! Root mean squared error of the predictive mean.
 
-use super::{Metric, Score, Scored, weighted_mean};
+use super::{Metric, Needs, Score, Scored, weighted_mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "rmse",
@@ -8,9 +8,10 @@ pub(super) const METRIC: Metric = Metric {
     larger_is_better: Some(false),
     short: true,
     functional,
+    needs: Needs::NONE,
 };
 
-fn functional(s: &Scored<'_>) -> Option<Score> {
-    let squares: Vec<f64> = s.real.as_ref()?.mean.iter().zip(s.y).map(|(m, y)| (m - y).powi(2)).collect();
-    Some(Score::Of(Box::new(move |weights| weighted_mean(&squares, weights).sqrt())))
+fn functional(s: &Scored) -> Option<Score<'_>> {
+    let real = s.real.as_ref()?;
+    Some(Score::Of(Box::new(|weights| weighted_mean(|n| (real.mean[n] - s.y[n]).powi(2), weights).sqrt())))
 }

@@ -1,6 +1,8 @@
 //! Mean width of the central interval of the predictive mixture: of two that cover as they should, the narrower is better.
 
-use super::{Metric, Score, Scored, mean};
+use super::{Metric, Needs, Score, Scored, mean};
+
+const NEEDS: Needs = Needs { intervals: true, ..Needs::NONE };
 
 const NAMES: [(&str, &str); 4] = [
     ("width_50", "mean width of the 50 % interval"),
@@ -17,10 +19,11 @@ pub(super) const fn metric<const L: usize>() -> Metric {
         larger_is_better: Some(false),
         short: false,
         functional: functional::<L>,
+        needs: NEEDS,
     }
 }
 
-fn functional<const L: usize>(s: &Scored<'_>) -> Option<Score> {
+fn functional<const L: usize>(s: &Scored) -> Option<Score<'_>> {
     s.real.as_ref()?;
-    mean(s.intervals(L).map(|(low, high)| high - low).collect())
+    mean(|n| s.width(n, L))
 }

@@ -157,7 +157,7 @@ fn predictions_are_the_mixture_of_all_members() {
     // Fewer draws are as many different members.
     let few = predict(posterior, 2);
     assert_eq!(few.draws(), 2);
-    assert_ne!(few.outputs(0), few.outputs(1));
+    assert_ne!(few.draw(0), few.draw(1));
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_dense_network_gives_what_it_gave() {
     let bytes = posterior::artifact::to_bytes(&laplace).unwrap();
     let back = posterior::artifact::from_bytes(&bytes, Path::new("m")).unwrap();
     let (a, b) = (laplace.predict(&rows, 50), back.predict(&rows, 50));
-    assert_eq!(a.outputs(3), b.outputs(3));
+    assert_eq!(a.outputs(), b.outputs());
     assert!(a.real().epistemic.iter().all(|v| *v > 0.0));
 }
 
@@ -122,7 +122,7 @@ fn a_convolutional_network_keeps_its_order() {
     let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };
     let recipe = Recipe::from_toml(text).unwrap();
     let model = import(&bytes_of(&tensors), Path::new("n"), &recipe, &table, &options, &plain(), &mut Silent).unwrap();
-    let f = model.predictor(1).predict(&model.encoder.encode(&table, false).unwrap().data.x).outputs(0).to_vec();
+    let f = model.predictor(1).predict(&model.encoder.encode(&table, false).unwrap().data.x).draw(0).unwrap().to_vec();
     for (n, image) in pixels.chunks(9).enumerate() {
         let mut flat = Vec::new();
         for c in 0..2 {

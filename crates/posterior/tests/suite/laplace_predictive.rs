@@ -8,7 +8,7 @@ use posterior::math::MatRef;
 use posterior::model::Recipe;
 use posterior::nn::{Mode, Shape};
 use posterior::posterior::Posterior;
-use posterior::predict::{LinearisedPredictor, Link, NetworkPredictor, Predictor, TargetScale};
+use posterior::predict::{LinearisedPredictor, Link, NetworkPredictor, Outputs, Predictor, TargetScale};
 use posterior::problem::curvature::{Structure, Subset};
 use posterior::rng::{Key, fill_normals};
 use posterior::settings::Value;
@@ -115,18 +115,26 @@ fn linearised_moments_are_brute_force() {
                         assert!(off < 1e-5 * scale, "{structure:?} last {last}: {off} of {scale}");
                     }
                 }
-                // The mixture has these moments exactly, up to f32.
+                // The predictive keeps these moments: as they are, or, up to f32, over its points.
                 let predictive = predictor.predict(&Values::F64(x.clone().into()));
-                for row in 0..4 {
-                    let f = |s: usize, o: usize| f64::from(predictive.outputs(s)[row * k + o]) - mean[row * k + o];
-                    for i in 0..k * k {
-                        let average = (0..400).map(|s| f(s, i / k) * f(s, i % k)).sum::<f64>() / 400.0;
-                        let v = got[row * k * k + i];
-                        assert!(
-                            (average - v).abs() < 1e-4 * got[row * k * k + i / k * (k + 1)].max(v.abs()),
-                            "{average} {v}"
-                        );
+                match predictive.outputs() {
+                    Outputs::Gaussian(g) => assert_eq!((&g.mean, &g.covariance), (&mean, &got)),
+                    Outputs::Draws(points) => {
+                        let weights = points.weights.as_ref().unwrap();
+                        for row in 0..4 {
+                            let f = |s: usize, o: usize| f64::from(points.f[(s * 4 + row) * k + o]) - mean[row * k + o];
+                            for i in 0..k * k {
+                                let average: f64 =
+                                    weights.iter().enumerate().map(|(s, w)| w * f(s, i / k) * f(s, i % k)).sum();
+                                let v = got[row * k * k + i];
+                                assert!(
+                                    (average - v).abs() < 1e-4 * got[row * k * k + i / k * (k + 1)].max(v.abs()),
+                                    "{average} {v}"
+                                );
+                            }
+                        }
                     }
+                    other => panic!("{other:?}"),
                 }
             }
         }

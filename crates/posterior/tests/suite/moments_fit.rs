@@ -7,7 +7,7 @@ use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};
 use posterior::posterior::{MeanFieldPosterior, PointPosterior, Posterior};
-use posterior::predict::{MomentsPredictor, NetworkPredictor, Predictor, TargetScale};
+use posterior::predict::{MomentsPredictor, NetworkPredictor, Outputs, Predictor, TargetScale};
 use posterior::problem::{Problem, Rows};
 use posterior::rng::{Key, Stream};
 use posterior::settings::Value;
@@ -144,13 +144,18 @@ fn predictions_have_the_same_bits_on_any_number_of_threads() {
     let x = Values::F64(normals(11, 2 * 1000).into());
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| moments.predict(&x).outputs(7).to_vec())
+        pool.install(|| moments.predict(&x).outputs().clone())
     };
     let one = run(1);
     assert!(one == run(2) && one == run(4));
     // Rows do not know of each other.
     let few = Values::F64(normals(11, 2 * 1000)[2 * 600..2 * 610].into());
-    assert_eq!(moments.predict(&few).outputs(7), &one[600..610]);
+    let of = |outputs: &Outputs| match outputs {
+        Outputs::Gaussian(g) => (g.mean.clone(), g.covariance.clone()),
+        other => panic!("{other:?}"),
+    };
+    let (mean, covariance) = of(&one);
+    assert_eq!(of(moments.predict(&few).outputs()), (mean[600..610].to_vec(), covariance[600..610].to_vec()));
 }
 
 #[test]

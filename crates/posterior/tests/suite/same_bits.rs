@@ -121,7 +121,7 @@ fn fit(case: &Case, method: &str, threads: usize) -> Option<(Vec<Tensor>, Vec<f3
         let posterior: Arc<dyn posterior::posterior::Posterior> = fit.posterior.into();
         let (key, scale) = (Key::new(7), TargetScale::default());
         let predictive = NetworkPredictor { network, likelihood, posterior, draws: 3, key, scale }.predict(&values);
-        let outputs = (0..predictive.draws()).flat_map(|s| predictive.outputs(s).to_vec()).collect();
+        let outputs = (0..predictive.draws()).flat_map(|s| predictive.draw(s).unwrap().to_vec()).collect();
         Some((tensors, outputs))
     })
 }

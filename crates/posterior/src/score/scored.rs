@@ -1,0 +1,172 @@
+//! Predictions of rows with known outcomes, reduced to what scores need of each row, block by block.
+//!
+//! A block of predictions is asked once for everything that the wanted metrics need of it and can then be dropped: what is kept is some 90 bytes a row,
+//! whatever the number of draws.
+
+use super::{LEVELS, METRICS, Metric};
+use crate::likelihood::Outcome;
+use crate::predict::{ClassUncertainty, Predictive, RealUncertainty};
+
+/// What a metric needs beside moments and probabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Log-likelihoods.
+    pub log_likelihood: bool,
+    /// Central intervals.
+    pub intervals: bool,
+    /// Continuous ranked probability scores.
+    pub crps: bool,
+    /// Places of outcomes in their distributions.
+    pub pit: bool,
+}
+
+impl Needs {
+    /// Nothing.
+    pub const NONE: Needs = Needs { log_likelihood: false, intervals: false, crps: false, pit: false };
+
+    /// What any of some metrics needs.
+    pub fn of<'m>(metrics: impl IntoIterator<Item = &'m Metric>) -> Needs {
+        metrics.into_iter().fold(Needs::NONE, |all, m| Needs {
+            log_likelihood: all.log_likelihood || m.needs.log_likelihood,
+            intervals: all.intervals || m.needs.intervals,
+            crps: all.crps || m.needs.crps,
+            pit: all.pit || m.needs.pit,
+        })
+    }
+}
+
+/// What scores need of every row.
+#[derive(Debug)]
+pub struct Scored {
+    /// The observed outcomes, in the user's units; a class is its number.
+    pub y: Vec<f64>,
+    /// For real and count outcomes.
+    pub real: Option<RealUncertainty>,
+    /// For class outcomes.
+    pub classes: Option<ClassUncertainty>,
+    /// log p(y), where it was asked for.
+    pub(super) log_likelihood: Vec<f64>,
+    pub(super) crps: Vec<f64>,
+    /// Whether each of the central intervals holds the outcome, a bit each.
+    pub(super) inside: Vec<u8>,
+    /// Their ends, from the mean: single precision then holds however far from 0 that is.
+    ends: Vec<[(f32, f32); LEVELS.len()]>,
+    pit: Vec<(f32, f32)>,
+    needs: Needs,
+}
+
+/// Adds up blocks of predictions.
+#[derive(Debug)]
+pub struct ScoreBuilder {
+    scored: Scored,
+}
+
+impl ScoreBuilder {
+    /// For outcomes of a kind, and the metrics of these needs.
+    pub fn new(outcome: Outcome, needs: Needs) -> ScoreBuilder {
+        let class = outcome == Outcome::Class;
+        ScoreBuilder {
+            scored: Scored {
+                y: Vec::new(),
+                real: (!class).then(RealUncertainty::default),
+                classes: class.then(ClassUncertainty::default),
+                log_likelihood: Vec::new(),
+                crps: Vec::new(),
+                inside: Vec::new(),
+                ends: Vec::new(),
+                pit: Vec::new(),
+                needs,
+            },
+        }
+    }
+
+    /// The next rows, with their outcomes in the user's units.
+    pub fn push(&mut self, predictive: &Predictive, y: &[f64]) {
+        let s = &mut self.scored;
+        s.y.extend_from_slice(y);
+        if s.needs.log_likelihood {
+            s.log_likelihood.extend(predictive.log_likelihood(y));
+        }
+        if let Some(classes) = &mut s.classes {
+            classes.append(predictive.classes());
+            return;
+        }
+        if let Some(real) = &mut s.real {
+            real.append(predictive.real());
+        }
+        if s.needs.crps {
+            s.crps.extend(predictive.crps(y));
+        }
+        if s.needs.pit {
+            s.pit.extend(predictive.pit(y).into_iter().map(|(low, high)| (low as f32, high as f32)));
+        }
+        if s.needs.intervals {
+            let levels: Vec<f64> = LEVELS.iter().flat_map(|p| [0.5 - 0.5 * p, 0.5 + 0.5 * p]).collect();
+            let bounds = predictive.quantiles(&levels);
+            let means = s.real.as_ref().map_or(&[][..], |real| &real.mean[real.mean.len() - y.len()..]);
+            for ((row, y), mean) in bounds.chunks_exact(2 * LEVELS.len()).zip(y).zip(means) {
+                let holds = |l: usize| row[2 * l] <= *y && *y <= row[2 * l + 1];
+                s.inside.push((0..LEVELS.len()).map(|l| u8::from(holds(l)) << l).sum());
+                s.ends.push(std::array::from_fn(|l| ((row[2 * l] - mean) as f32, (row[2 * l + 1] - mean) as f32)));
+            }
+        }
+    }
+
+    /// All rows.
+    pub fn finish(self) -> Scored {
+        self.scored
+    }
+}
+
+impl Scored {
+    /// Everything that any metric needs, of rows with known outcomes of the given kind.
+    pub fn new(predictive: &Predictive, y: &[f64], outcome: Outcome) -> Scored {
+        Scored::with(predictive, y, outcome, Needs::of(METRICS))
+    }
+
+    /// What some metrics need.
+    pub fn with(predictive: &Predictive, y: &[f64], outcome: Outcome, needs: Needs) -> Scored {
+        let mut builder = ScoreBuilder::new(outcome, needs);
+        builder.push(predictive, y);
+        builder.finish()
+    }
+
+    /// Whether the central interval with probability `LEVELS[level]` holds the outcome of row n.
+    pub fn is_inside(&self, n: usize, level: usize) -> bool {
+        self.inside[n] >> level & 1 == 1
+    }
+
+    /// Width of the central interval of row n with probability `LEVELS[level]`, to single precision.
+    pub fn width(&self, n: usize, level: usize) -> f64 {
+        let (low, high) = self.ends[n][level];
+        f64::from(high) - f64::from(low)
+    }
+
+    /// Ends of the central interval of row n with probability `LEVELS[level]`, to single precision of its width; for real and count outcomes.
+    pub fn interval(&self, n: usize, level: usize) -> (f64, f64) {
+        let mean = self.real.as_ref().map_or(f64::NAN, |real| real.mean[n]);
+        let (low, high) = self.ends[n][level];
+        (mean + f64::from(low), mean + f64::from(high))
+    }
+
+    /// Where the outcome of row n lies in its predictive distribution; for real and count outcomes. See [`Predictive::pit`].
+    pub fn pit(&self, n: usize) -> (f64, f64) {
+        let (low, high) = self.pit[n];
+        (f64::from(low), f64::from(high))
+    }
+
+    /// How unsure each row is, and how wrong: 1 − the largest probability and 0 or 1, or the standard deviation and the absolute
+    /// error.
+    pub fn uncertainty_and_loss(&self) -> Option<Vec<(f64, f64)>> {
+        let rows = 0..self.y.len();
+        if let Some(real) = &self.real {
+            return Some(rows.map(|n| (real.std(n).0, (real.mean[n] - self.y[n]).abs())).collect());
+        }
+        let classes = self.classes.as_ref()?;
+        let one = |n: usize| {
+            let predicted = classes.predicted(n);
+            (1.0 - classes.row(n)[predicted], if predicted as f64 == self.y[n] { 0.0 } else { 1.0 })
+        };
+        Some(rows.map(one).collect())
+    }
+}
