@@ -9,7 +9,7 @@ use posterior::data::{EncodeOptions, Encoder, ReadOptions, Split, Table, Task, f
 use posterior::inference::Silent;
 use posterior::model::{Model, Recipe};
 use posterior::rng::Key;
-use posterior::score::{Scored, find};
+use posterior::score::find;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -257,9 +257,7 @@ impl Loaded {
         };
         let model = Model::fit(&job.recipe, &self.table.select(&train), &self.options, job.split as u64, &mut Silent)?;
         let rows = model.encoder.encode(&self.table.select(&test), true)?;
-        let y = model.encoder.decode_target(&rows.data.y);
-        let predictive = model.predict(&rows, DRAWS);
-        let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+        let scored = model.score(&rows.data, &model.how(DRAWS))?;
         Ok(["log_likelihood", "rmse", "accuracy"].map(|name| find(name)?.score(&scored)))
     }
 }

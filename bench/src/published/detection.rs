@@ -11,9 +11,9 @@ use posterior::apply::attack::{Attack, Reach, perturb};
 use posterior::apply::detect::{Detection, Doubt, detect, doubts, fooled};
 use posterior::artifact;
 use posterior::data::{EncodeOptions, Encoded, Values};
+use posterior::fitted::Route;
 use posterior::model::Model;
 use posterior::posterior::{MeanFieldPosterior, PointPosterior, Posterior};
-use posterior::predict::Predictor;
 use posterior::rng::Key;
 use posterior::settings::Value;
 use serde_json::json;
@@ -94,21 +94,24 @@ fn members(model: &Model) -> Vec<Model> {
             None if member.is_point() => Arc::new(PointPosterior::new(member.draw(Key::new(model.seed)).w)),
             None => return None,
         };
-        Some(Model { posterior, ..model.clone() })
+        model.with_posterior(posterior).ok()
     };
-    model.posterior.members().iter().map(|m| alone(&**m)).collect::<Option<_>>().unwrap_or_default()
+    let members = model.fitted.as_network().map_or(&[][..], |fit| fit.posterior.members());
+    members.iter().map(|m| alone(&**m)).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// As many draws as there are distinct ones, or 10.
 fn draws(model: &Model) -> usize {
-    if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(10) }
+    let most = model.fitted.as_network().map_or(10, |fit| fit.distinct(usize::MAX));
+    if most == usize::MAX { 10 } else { most }
 }
 
 fn doubts_of(model: &Model, x: &Values) -> (Vec<Doubt>, Vec<usize>) {
-    let predictive = model.predictor(draws(model)).predict(x);
+    let predictive =
+        model.fitted.predict(x, &model.how(draws(model)).by(Route::Draws)).expect("networks predict by draws");
     let classes = predictive.classes();
     let predicted = (0..predictive.rows()).map(|n| classes.predicted(n)).collect();
-    (doubts(&predictive, model.likelihood.outcome()), predicted)
+    (doubts(&predictive, model.likelihood().outcome()), predicted)
 }
 
 /// By every measure that is not the same for all rows, in per cent.
@@ -218,7 +221,8 @@ fn attacked<'a>(judged: &Judged, kind: &'a Kind, attack: Attack) -> ByEpsilon<'a
         let (mut all, mut only, mut auroc) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accuracy, mut fooled_rows) = (0.0, 0.0);
         for (model, (known, predicted)) in models.iter().zip(&unchanged) {
-            let x = perturb(model, data, &reach, attack, epsilon, draws(model), Key::new(model.seed));
+            let x = perturb(&*model.fitted, data, &reach, attack, epsilon, draws(model), Key::new(model.seed))
+                .expect("networks draw functions");
             let (other, after) = doubts_of(model, &x);
             let turned = fooled(&data.y, predicted, &after);
             let of_turned: Vec<Doubt> = other.iter().map(|d| d.of_rows(&turned)).collect();

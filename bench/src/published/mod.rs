@@ -17,8 +17,7 @@ use posterior::inference::{Flow, Observer, Progress};
 use posterior::model::Model;
 use posterior::nn::Role;
 use posterior::posterior::PointPosterior;
-use posterior::predict::Predictor;
-use posterior::score::{METRICS, Scored};
+use posterior::score::METRICS;
 use posterior::settings::Value;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -142,10 +141,10 @@ impl Published {
             artifact::save(&model, &path)?;
         }
         let encoded = model.encoder.encode(&test, true)?;
-        let mut figures = self.figures(&model, &encoded);
+        let mut figures = self.figures(&model, &encoded)?;
         if let Some(keep) = self.keep {
             let pruned = prune(&model, Rule::Keep(keep), Memory::MeanAndStd)?;
-            figures.pruned_error_percent = Some(self.figures(&pruned.model, &encoded).error_percent);
+            figures.pruned_error_percent = Some(self.figures(&pruned.model, &encoded)?.error_percent);
         }
         let settings: Vec<String> = recipe.method.settings.iter().map(|(k, v)| format!("{k}={v:?}")).collect();
         let mut line = json!({
@@ -167,9 +166,8 @@ impl Published {
         Ok(line)
     }
 
-    fn figures(&self, model: &Model, test: &Encoded) -> Figures {
-        let predictive = model.predict(test, self.draws);
-        let scored = Scored::new(&predictive, &test.data.y, model.likelihood.outcome());
+    fn figures(&self, model: &Model, test: &Encoded) -> posterior::Result<Figures> {
+        let scored = model.score(&test.data, &model.how(self.draws))?;
         let score = |name: &str| METRICS.iter().find(|m| m.name == name).and_then(|m| m.score(&scored));
         let mut figures = Figures {
             error_percent: 100.0 * (1.0 - score("accuracy").unwrap_or(f64::NAN)),
@@ -182,22 +180,20 @@ impl Published {
             compression: None,
             pruned_error_percent: None,
         };
-        if let Some(q) = model.posterior.as_blocks() {
-            let mut predictor = model.predictor(1);
-            predictor.posterior = Arc::new(PointPosterior::new(q.mean().to_vec()));
-            let predictive = predictor.predict(&test.data.x);
-            let scored = Scored::new(&predictive, &test.data.y, model.likelihood.outcome());
+        let fit = model.network("published figures are of networks")?;
+        let at = |mean: &[f32]| model.with_posterior(Arc::new(PointPosterior::new(mean.to_vec())));
+        if let Some(q) = fit.posterior.as_blocks() {
+            let mode = at(q.mean())?;
+            let scored = mode.score(&test.data, &mode.how(1))?;
             let score = |name: &str| METRICS.iter().find(|m| m.name == name).and_then(|m| m.score(&scored));
             figures.nll_of_mode = score("log_likelihood").map(|l| -l);
             figures.ece_of_mode = score("ece");
         }
-        if let Some((mean, _)) = model.posterior.as_prior() {
-            let mut predictor = model.predictor(1);
-            predictor.posterior = Arc::new(PointPosterior::new(mean.to_vec()));
-            let classes = predictor.predict(&test.data.x).classes();
+        if let Some((mean, _)) = fit.posterior.as_prior() {
+            let classes = at(mean)?.predict(&test.data.x, &model.how(1))?.classes();
             let wrong = (0..test.data.rows).filter(|&n| classes.predicted(n) as f64 != test.data.y[n]).count();
             figures.error_percent_of_means = Some(100.0 * wrong as f64 / test.data.rows as f64);
-            let blocks = model.network.layout().blocks().iter().filter(|b| b.role == Role::Weight);
+            let blocks = fit.network.layout().blocks().iter().filter(|b| b.role == Role::Weight);
             let layers: Vec<Layer> = blocks
                 .map(|b| {
                     let kept = mean[b.range.clone()].iter().filter(|w| **w != 0.0).count();
@@ -211,6 +207,6 @@ impl Published {
                 figures.compression = Some(all as f64 / kept.max(1) as f64);
             }
         }
-        figures
+        Ok(figures)
     }
 }

@@ -61,6 +61,7 @@ pub mod predict;
 pub mod prelude;
 pub mod prior;
 pub mod problem;
+pub mod registry;
 pub mod rng;
 pub mod score;
 pub mod settings;

@@ -1,6 +1,6 @@
 //! `posterior attack MODEL DATA --epsilon E`: how little must the inputs change to fool the model, and does it notice?
 
-use super::{by_draws, check_memory, read};
+use super::{check_memory, how, read};
 use crate::cli::Attack as Args;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -8,9 +8,9 @@ use posterior::apply::attack::{Attack, Reach, perturb};
 use posterior::apply::detect::{Detection, Doubt, detect, doubts, fooled};
 use posterior::artifact;
 use posterior::data::{Table, Values};
+use posterior::fitted::Route;
 use posterior::likelihood::Outcome;
 use posterior::model::Model;
-use posterior::predict::Predictor;
 use posterior::score::{Scored, find};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -36,22 +36,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    check_memory(encoded.data.rows, args.draws, model.likelihood().outputs())?;
     let images = data.images().is_some();
     let places: Vec<PathBuf> = args.epsilon.iter().map(|e| place(args, *e, images)).collect();
     places.iter().try_for_each(|p| check_writable(p))?;
     let kind = Attack::find(&args.attack).unwrap_or(Attack::Fgsm);
-    let predictor = by_draws(&model, args.draws, &args.common);
+    let how = how(&model, args.draws, false, &args.common).by(Route::Draws);
     let y = model.encoder.decode_target(&encoded.data.y);
-    let look = |x: &Values, epsilon: f64, out: Option<PathBuf>| {
-        let predictive = model.calibrated(predictor.predict(x));
-        let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+    let look = |x: &Values, epsilon: f64, out: Option<PathBuf>| -> posterior::Result<Seen> {
+        let predictive = model.predict(x, &how)?;
+        let scored = Scored::new(&predictive, &y, model.likelihood().outcome());
         let scores = SCORES.iter().filter_map(|name| Some((*name, find(name)?.score(&scored)?))).collect();
-        let classes = (model.likelihood.outcome() == Outcome::Class).then(|| predictive.classes());
+        let classes = (model.likelihood().outcome() == Outcome::Class).then(|| predictive.classes());
         let predicted = classes.map(|c| (0..predictive.rows()).map(|n| c.predicted(n)).collect());
-        Seen { epsilon, scores, doubts: doubts(&predictive, model.likelihood.outcome()), predicted, out }
+        Ok(Seen { epsilon, scores, doubts: doubts(&predictive, model.likelihood().outcome()), predicted, out })
     };
-    let clean = look(&encoded.data.x, 0.0, None);
+    let clean = look(&encoded.data.x, 0.0, None)?;
     let reach = Reach::new(&model.encoder, &encoded.data);
     if reach.unit.iter().all(|u| *u == 0.0) {
         anyhow::bail!(
@@ -62,9 +62,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let rows = data.select(&encoded.kept_rows);
     let mut seen = vec![clean];
     for (epsilon, path) in args.epsilon.iter().zip(places) {
-        let x = perturb(&model, &encoded.data, &reach, kind, *epsilon, args.draws as usize, predictor.key);
+        let x = perturb(&*model.fitted, &encoded.data, &reach, kind, *epsilon, how.draws, how.key)?;
         write(&model, &x, &rows, &path)?;
-        seen.push(look(&x, *epsilon, Some(path)));
+        seen.push(look(&x, *epsilon, Some(path))?);
     }
     if args.common.json {
         return json(&as_json(args, &model, &encoded.data.y, &seen));
@@ -159,7 +159,7 @@ fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
         .collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let files: Vec<String> = seen.iter().filter_map(|s| Some(s.out.as_ref()?.display().to_string())).collect();
-    let what = if model.likelihood.outcome() == Outcome::Class { "fooled" } else { "led astray" };
+    let what = if model.likelihood().outcome() == Outcome::Class { "fooled" } else { "led astray" };
     format!(
         "{} rows, {} by {}; epsilon in {}\n{}by …: part of the changed rows found, that is above a doubt that at most 5 % of the unchanged ones reach\n{}changed rows in {}\n",
         grouped(y.len()),

@@ -1,6 +1,6 @@
 //! `posterior calibrate MODEL DATA`: a temperature and conformal quantiles from rows that the fit has not seen, kept in the model file.
 
-use super::{check_memory, predictor, read};
+use super::{check_memory, how, read};
 use crate::cli::Calibrate;
 use crate::output::{check_writable, facts, grouped, json, number, print};
 use crate::progress::notes;
@@ -20,10 +20,10 @@ pub fn run(args: &Calibrate) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
-    let predictive = predictor(&model, args.draws, false, &args.common)?.predict(&encoded.data.x);
+    check_memory(encoded.data.rows, args.draws, model.likelihood().outputs())?;
+    let predictive = model.fitted.predict(&encoded.data.x, &how(&model, args.draws, false, &args.common))?;
     let y = model.encoder.decode_target(&encoded.data.y);
-    let outcome = model.likelihood.outcome();
+    let outcome = model.likelihood().outcome();
     let calibration = Calibration::fit(&predictive, &y, outcome)?;
     let thresholds: Vec<(f64, Option<f64>)> = LEVELS.iter().map(|l| (*l, calibration.threshold(*l))).collect();
     let temperature = calibration.temperature;

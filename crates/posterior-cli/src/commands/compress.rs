@@ -1,14 +1,15 @@
 //! `posterior compress MODEL`: a dense model in, a sparse one out, and what that costs and saves.
 
-use super::{by_draws, check_memory, read};
+use super::{check_memory, how, read};
 use crate::cli::{Compress, Data};
 use crate::output::{check_writable, count, facts, grouped, json, number, print, seconds, table};
 use crate::progress::notes;
 use posterior::apply::compress::{LayerReport, Memory, Pruned, Rule, prune};
 use posterior::artifact;
 use posterior::data::{Encoded, Values};
+use posterior::fitted::Route;
 use posterior::model::Model;
-use posterior::predict::{Predictive, Predictor};
+use posterior::predict::Predictive;
 use posterior::rng::{Key, Purpose, fill_normals};
 use posterior::score::{METRICS, Scored};
 use serde_json::{Map, Value, json};
@@ -80,7 +81,7 @@ fn encode(args: &Compress, path: &std::path::Path, model: &Model) -> anyhow::Res
 
 /// Standard normals in place of encoded rows.
 fn made_up(model: &Model) -> Values {
-    let width = model.network.input().len();
+    let width = model.fitted.input().len();
     let mut x = vec![0.0f32; (NUMBERS / width.max(1)).clamp(1, ROWS) * width];
     fill_normals(Key::new(model.seed).purpose(Purpose::Data), &mut x);
     Values::F32(x.into())
@@ -94,21 +95,24 @@ fn measure(
     bytes: [u64; 2],
 ) -> anyhow::Result<Measured> {
     let x = encoded.map_or_else(|| made_up(full), |e| e.data.x.clone());
-    let rows = x.len() / full.network.input().len().max(1);
+    let rows = x.len() / full.fitted.input().len().max(1);
     // Predictions of both models and of other draws are there at once.
-    check_memory(rows, args.draws, 3 * full.network.outputs())?;
-    let [(before, slow), (after, fast)] =
-        [full, sparse].map(|m| timed(|| by_draws(m, args.draws, &args.common).predict(&x)));
-    let comparison = encoded.map(|encoded| {
+    check_memory(rows, args.draws, 3 * full.likelihood().outputs())?;
+    let how = how(full, args.draws, false, &args.common).by(Route::Draws);
+    let [(before, slow), (after, fast)] = [full, sparse].map(|m| timed(|| m.fitted.predict(&x, &how)));
+    let (before, after) = (before?, after?);
+    let compare = |encoded: &Encoded| -> anyhow::Result<Comparison> {
         let (p, q) = (predicted(full, &before), predicted(full, &after));
-        let by_draws = (args.draws > 1).then(|| {
-            let mut other = by_draws(full, args.draws, &args.common);
-            other.key = other.key.purpose(Purpose::Estimate);
-            difference(&p, &predicted(full, &other.predict(&x)))
-        });
+        let mut other = how.clone();
+        other.key = other.key.purpose(Purpose::Estimate);
+        let by_draws = match args.draws > 1 {
+            true => Some(difference(&p, &predicted(full, &full.fitted.predict(&x, &other)?))),
+            false => None,
+        };
         let scores = if encoded.data.targets > 0 { scores(full, encoded, &before, &after) } else { Vec::new() };
-        Comparison { rows, difference: difference(&p, &q), by_draws, scores }
-    });
+        Ok(Comparison { rows, difference: difference(&p, &q), by_draws, scores })
+    };
+    let comparison = encoded.map(compare).transpose()?;
     Ok(Measured { rows, bytes, seconds: [slow, fast], comparison })
 }
 
@@ -143,7 +147,7 @@ fn difference(a: &[f64], b: &[f64]) -> Difference {
 
 fn scores(model: &Model, rows: &Encoded, before: &Predictive, after: &Predictive) -> Vec<(&'static str, f64, f64)> {
     let y = model.encoder.decode_target(&rows.data.y);
-    let [before, after] = [before, after].map(|p| Scored::new(p, &y, model.likelihood.outcome()));
+    let [before, after] = [before, after].map(|p| Scored::new(p, &y, model.likelihood().outcome()));
     METRICS.iter().filter(|m| m.short).filter_map(|m| Some((m.name, m.score(&before)?, m.score(&after)?))).collect()
 }
 

@@ -71,12 +71,12 @@ fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Ta
     let mut terminal = Terminal::new(&args.common, &format!("fitting {method:<10}"));
     let model = Model::fit(&recipe, train, &options, args.common.seed.unwrap_or(0), &mut terminal)?;
     terminal.done();
-    let real = model.predict(&model.encoder.encode(grid, false)?, DRAWS).real();
+    let real = model.predict(&model.encoder.encode(grid, false)?.data.x, &model.how(DRAWS))?.real();
     let std: Vec<_> = (0..real.mean.len()).map(|i| real.std(i)).collect();
     let encoded = model.encoder.encode(test, true)?;
-    let predictive = model.predict(&encoded, DRAWS);
+    let predictive = model.predict(&encoded.data.x, &model.how(DRAWS))?;
     let y = model.encoder.decode_target(&encoded.data.y);
-    let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+    let scored = Scored::new(&predictive, &y, model.likelihood().outcome());
     Ok(Shown {
         method,
         seconds: model.summary.seconds,

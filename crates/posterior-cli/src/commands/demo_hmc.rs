@@ -62,7 +62,7 @@ fn fit(args: &Demo, method: Choice, name: &'static str, train: &Table, grid: &Ta
     let mut terminal = Terminal::new(&args.common, &format!("fitting {name:<10}"));
     let model = Model::fit(&recipe, train, &options, args.common.seed.unwrap_or(0), &mut terminal)?;
     terminal.done();
-    let predictive = model.predict(&model.encoder.encode(grid, false)?, 400);
+    let predictive = model.predict(&model.encoder.encode(grid, false)?.data.x, &model.how(400))?;
     let real = predictive.real();
     let every = predictive.draws() / FUNCTIONS;
     Ok(Shown {

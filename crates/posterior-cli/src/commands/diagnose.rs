@@ -31,9 +31,14 @@ pub fn run(args: &Diagnose) -> anyhow::Result<()> {
 fn encode(args: &Diagnose, path: &std::path::Path, model: &Model) -> anyhow::Result<Encoded> {
     let data = Data { data: path.to_owned(), labels: args.labels.clone(), text: Vec::new() };
     let rows = read(&data, Some(&model.encoder))?;
-    let encoded = model.encoder.encode(&rows, model.posterior.chains().is_none())?;
+    let encoded = model.encoder.encode(&rows, model.chains().is_none())?;
     notes(&args.common, &encoded.warnings);
     Ok(encoded)
+}
+
+/// Kind of the posterior over a network's weights, or of the model.
+fn kind(model: &Model) -> &str {
+    model.fitted.as_network().map_or(model.fitted.kind(), |fit| fit.posterior.kind())
 }
 
 fn group_json(g: &GroupReport) -> Value {
@@ -83,7 +88,7 @@ fn as_json(model: &Model, d: &Diagnosis) -> Value {
         json!({ "name": c.name, "value": c.value, "expected": c.expected, "z": c.z, "rows": c.rows, "holds": c.holds() })
     });
     json!({
-        "posterior": model.posterior.kind(),
+        "posterior": kind(model),
         "chains": d.chains.as_ref().map(chains_json),
         "weights": weights,
         "check": check,
@@ -136,7 +141,7 @@ fn as_text(model: &Model, d: &Diagnosis) -> String {
     let mut text = d.chains.as_ref().map_or(String::new(), chains_text);
     let mut rows = Vec::new();
     if let Some(w) = &d.weights {
-        rows.push(("posterior", format!("{}, {} parameters", model.posterior.kind(), grouped(model.posterior.dim()))));
+        rows.push(("posterior", format!("{}, {} parameters", kind(model), grouped(model.fitted.parameters()))));
         rows.push(("Pareto-k", format!("{} (to be below {})", number(w.k()), number(w.bound()))));
         rows.push((
             "weights",

@@ -16,7 +16,7 @@ pub fn run(args: &Draws) -> anyhow::Result<()> {
             "file": args.out.display().to_string(),
             "chains": written.chains,
             "draws": written.draws,
-            "parameters": model.posterior.dim(),
+            "parameters": model.fitted.parameters(),
             "columns": written.columns,
         }));
     }

@@ -1,6 +1,6 @@
 //! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known, with standard errors.
 
-use super::{check_memory, evaluate_report, predictor, read};
+use super::{evaluate_report, how, read};
 use crate::cli::Evaluate;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -10,7 +10,9 @@ use posterior::likelihood::Outcome;
 use posterior::model::Model;
 use posterior::predict::Predictive;
 use posterior::rng::Key;
-use posterior::score::{LEVELS, Rated, Scored, pit_histogram, rate, reliability, risk_coverage_curve};
+use posterior::score::{
+    LEVELS, Needs, Rated, ScoreBuilder, Scored, pit_histogram, rate, reliability, risk_coverage_curve,
+};
 use serde_json::{Map, Value, json};
 
 /// Parts of the histogram of probability integral transforms.
@@ -24,13 +26,15 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
-    let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
-    let raw = predictor.predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);
-    let conformal = conformal(&model, &raw, &y);
-    let predictive = model.calibrated(raw);
-    let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+    let mut builder = ScoreBuilder::new(model.likelihood().outcome(), Needs::all());
+    let mut conformal = Conformal::of(&model);
+    model.predict_blocks(&encoded.data.x, &how(&model, args.draws, args.moments, &args.common), |part, raw| {
+        conformal.iter_mut().for_each(|c| c.add(&model, &raw, &y[part.clone()]));
+        builder.push(&model.calibrated(raw), &y[part]);
+        Ok(())
+    })?;
+    let scored = builder.finish();
     // The rows are drawn anew in the same way whatever the draws of the posterior: two evaluations differ by these alone.
     let rated = rate(&scored, Key::new(model.seed));
     notes(&args.common, &undefined(&rated));
@@ -43,11 +47,11 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     }
     let mut rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
     rows.extend(conformal.iter().map(|c| {
-        let what = match model.likelihood.outcome() {
-            Outcome::Class => format!("part of the rows inside their conformal set; mean size {}", number(c.size)),
-            _ => format!("part of the rows inside their conformal interval; mean width {}", number(c.size)),
+        let what = match model.likelihood().outcome() {
+            Outcome::Class => format!("part of the rows inside their conformal set; mean size {}", number(c.size())),
+            _ => format!("part of the rows inside their conformal interval; mean width {}", number(c.size())),
         };
-        vec![format!("conformal_{:.0}", 100.0 * c.level), number(c.coverage), number(c.error), what]
+        vec![format!("conformal_{:.0}", 100.0 * c.level), number(c.coverage()), number(c.error()), what]
     }));
     let head = ["score", "value", "± std error", "what it is"];
     print(&format!("{} rows\n{}", grouped(y.len()), table(&head, &rows)))?;
@@ -57,40 +61,60 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
 /// How the conformal intervals or sets of one level fare.
 struct Conformal {
     level: f64,
-    coverage: f64,
-    /// Standard error of the coverage.
-    error: f64,
-    /// Mean width, or mean number of classes.
-    size: f64,
+    threshold: f64,
+    rows: usize,
+    inside: usize,
+    /// Sum of widths, or of numbers of classes.
+    sizes: f64,
 }
 
-/// Coverage of conformal intervals or sets on these rows, where the model is calibrated; levels its rows cannot guarantee are left out.
-fn conformal(model: &Model, raw: &Predictive, y: &[f64]) -> Vec<Conformal> {
-    let Some(calibration) = &model.calibration else { return Vec::new() };
-    let (outcome, n) = (model.likelihood.outcome(), y.len() as f64);
-    let (real, classes) = match outcome {
-        Outcome::Class => (None, Some(raw.classes())),
-        _ => (Some(raw.real()), None),
-    };
-    let at = |level: &f64| {
-        let threshold = calibration.threshold(*level)?;
-        let one = |(i, y): (usize, &f64)| match (&real, &classes) {
-            (Some(real), _) => {
-                let (low, high) = Calibration::interval(threshold, real, i, outcome);
-                (low <= *y && *y <= high, high - low)
-            }
-            (_, Some(classes)) => {
-                let set = Calibration::set(threshold, classes, i);
-                (set.contains(&(*y as usize)), set.len() as f64)
-            }
-            _ => (false, 0.0),
+impl Conformal {
+    /// For a calibrated model; levels its rows cannot guarantee are left out.
+    fn of(model: &Model) -> Vec<Conformal> {
+        let Some(calibration) = &model.calibration else { return Vec::new() };
+        let at = |level: &f64| {
+            let threshold = calibration.threshold(*level)?;
+            Some(Conformal { level: *level, threshold, rows: 0, inside: 0, sizes: 0.0 })
         };
-        let (inside, sizes): (Vec<bool>, Vec<f64>) = y.iter().enumerate().map(one).unzip();
-        let coverage = inside.iter().filter(|i| **i).count() as f64 / n;
-        let error = (coverage * (1.0 - coverage) / n).sqrt();
-        Some(Conformal { level: *level, coverage, error, size: sizes.iter().sum::<f64>() / n })
-    };
-    LEVELS.iter().filter_map(at).collect()
+        LEVELS.iter().filter_map(at).collect()
+    }
+
+    /// The next rows, with predictions before calibration.
+    fn add(&mut self, model: &Model, raw: &Predictive, y: &[f64]) {
+        let outcome = model.likelihood().outcome();
+        let mut put = |inside: bool, size: f64| {
+            self.rows += 1;
+            self.inside += usize::from(inside);
+            self.sizes += size;
+        };
+        if outcome == Outcome::Class {
+            let classes = raw.classes();
+            for (i, y) in y.iter().enumerate() {
+                let set = Calibration::set(self.threshold, &classes, i);
+                put(set.contains(&(*y as usize)), set.len() as f64);
+            }
+        } else {
+            let real = raw.real();
+            for (i, y) in y.iter().enumerate() {
+                let (low, high) = Calibration::interval(self.threshold, &real, i, outcome);
+                put(low <= *y && *y <= high, high - low);
+            }
+        }
+    }
+
+    fn coverage(&self) -> f64 {
+        self.inside as f64 / self.rows as f64
+    }
+
+    /// Standard error of the coverage.
+    fn error(&self) -> f64 {
+        (self.coverage() * (1.0 - self.coverage()) / self.rows as f64).sqrt()
+    }
+
+    /// Mean width, or mean number of classes.
+    fn size(&self) -> f64 {
+        self.sizes / self.rows as f64
+    }
 }
 
 /// A line for every score that has no value.
@@ -122,7 +146,7 @@ fn as_json(scored: &Scored, rated: &[Rated], conformal: &[Conformal]) -> Value {
         object.insert("undefined".to_owned(), Value::Object(why));
     }
     if !conformal.is_empty() {
-        let one = |c: &Conformal| json!({ "level": c.level, "coverage": c.coverage, "size": c.size });
+        let one = |c: &Conformal| json!({ "level": c.level, "coverage": c.coverage(), "size": c.size() });
         object.insert("conformal".to_owned(), conformal.iter().map(one).collect());
     }
     if let Some(pit) = pit_histogram(scored, PIT_BINS) {

@@ -1,7 +1,7 @@
 //! The page of an evaluation: the scores, and pictures of calibration, predictions, uncertainty, training and risk.
 
 use super::evaluate::cells;
-use super::predictor;
+use super::how;
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::Evaluate;
 use crate::output::{count, number};
@@ -54,7 +54,7 @@ pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, rate
         ),
         lead: format!(
             "{method}, {}, fitted to {}; judged on {} of {}.",
-            model.network.describe().join(", "),
+            model.fitted.describe(),
             count(model.rows, "row"),
             count(scored.y.len(), "row"),
             args.data.data.display()
@@ -204,7 +204,7 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Opti
     let grid: Vec<f64> = (0..=200).map(|i| low - margin + (high - low + 2.0 * margin) * f64::from(i) / 200.0).collect();
     let asked = Table::from_columns(vec![(feature.name.clone(), Column::Number(grid.clone()))]).ok()?;
     let rows = model.encoder.encode(&asked, false).ok()?;
-    let predictive = predictor(model, args.draws, args.moments, &args.common).ok()?.predict(&rows.data.x);
+    let predictive = model.predict(&rows.data.x, &how(model, args.draws, args.moments, &args.common)).ok()?;
     let real = predictive.real();
     let bounds = predictive.quantiles(&[0.05, 0.95]);
     let epistemic: Vec<f64> = (0..grid.len()).map(|i| real.std(i).1).collect();

@@ -43,7 +43,7 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     } else if !args.common.quiet {
         print(&facts(&rows(&model, &recipe, &args.out)))?;
     }
-    match model.posterior.chains().and_then(wrong) {
+    match model.chains().and_then(wrong) {
         Some(sentence) => {
             note(&format!("posterior: {sentence}"));
             Err(AnswerIsNo.into())
@@ -94,7 +94,7 @@ fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
         "model": out.display().to_string(),
         "method": model.recipe.method.name,
         "rows": model.rows,
-        "parameters": model.posterior.dim(),
+        "parameters": model.fitted.parameters(),
         "steps": model.summary.steps,
         "epochs": model.summary.epochs,
         "stopped_early": model.summary.stopped_early,
@@ -104,10 +104,10 @@ fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
         "penalty": last.map(|e| e.penalty),
         "penalty_name": model.summary.penalty_name,
         "beta": last.map(|e| e.beta),
-        "log_evidence": model.posterior.log_evidence(),
+        "log_evidence": model.fitted.log_evidence(),
         "seed": model.seed,
     });
-    if let Some(chains) = model.posterior.chains() {
+    if let Some(chains) = model.chains() {
         let each = |f: fn(&Chain) -> f64| chains.chains.iter().map(f).collect::<Vec<f64>>();
         value["chains"] = json!({
             "draws": chains.chains.iter().map(Chain::draws).collect::<Vec<_>>(),
@@ -153,7 +153,7 @@ fn method(model: &Model, by_default: bool) -> String {
     if !by_default {
         return name;
     }
-    let work = model.rows.saturating_mul(model.network.layout().len());
+    let work = model.rows.saturating_mul(model.fitted.as_network().map_or(0, |fit| fit.network.layout().len()));
     let than = if work > FEW { "more than" } else { "at most" };
     format!("{name}, the default with {than} {} rows × parameters", grouped(FEW))
 }
@@ -168,7 +168,7 @@ fn prior(model: &Model) -> String {
 
 /// `asked` is the recipe before anything was chosen for it.
 fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static str, String)> {
-    let (s, chains) = (&model.summary, model.posterior.chains());
+    let (s, chains) = (&model.summary, model.chains());
     let target = match model.encoder.target_kind() {
         TargetKind::Real(_) => "a number".to_owned(),
         TargetKind::Count { .. } => "a count".to_owned(),
@@ -177,9 +177,9 @@ fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static s
     let mut rows = vec![
         (
             "data",
-            format!("{} rows, {}, target {target}", grouped(model.rows), count(model.network.input().len(), "input")),
+            format!("{} rows, {}, target {target}", grouped(model.rows), count(model.fitted.input().len(), "input")),
         ),
-        ("network", format!("{} ({} parameters)", model.network.describe().join(", "), grouped(model.posterior.dim()))),
+        ("network", format!("{} ({} parameters)", model.fitted.describe(), grouped(model.fitted.parameters()))),
         ("method", method(model, asked.method.name.is_none())),
     ];
     let real = matches!(model.encoder.target_kind(), TargetKind::Real(_));
@@ -217,7 +217,7 @@ fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static s
             }
         });
     }
-    if let Some(evidence) = model.posterior.log_evidence().filter(|_| s.penalty_name != "KL") {
+    if let Some(evidence) = model.fitted.log_evidence().filter(|_| s.penalty_name != "KL") {
         rows.push(("evidence", format!("log p(D) about {}", number(evidence))));
     }
     rows.push(("model", out.display().to_string()));

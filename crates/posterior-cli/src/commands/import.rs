@@ -49,13 +49,13 @@ pub fn run(args: &Import) -> anyhow::Result<()> {
             "model": out,
             "weights": args.weights.display().to_string(),
             "rows": model.rows,
-            "parameters": model.posterior.dim(),
-            "network": model.network.describe(),
+            "parameters": model.fitted.parameters(),
+            "network": model.network("a network was read")?.network.describe(),
         }));
     }
     if args.common.quiet {
         return Ok(());
     }
-    let network = format!("{} ({} parameters)", model.network.describe().join(", "), grouped(model.posterior.dim()));
+    let network = format!("{} ({} parameters)", model.fitted.describe(), grouped(model.fitted.parameters()));
     print(&facts(&[("network", network), ("rows", grouped(model.rows)), ("model", out)]))
 }

@@ -20,16 +20,12 @@ pub fn run(args: &Inspect) -> anyhow::Result<()> {
 }
 
 fn as_json(model: &Model, bytes: u64) -> serde_json::Value {
-    let layout = full_layout(&*model.network, &*model.likelihood);
     let mut value = json!({
         "bytes": bytes,
         "recipe": model.recipe,
         "encoder": model.encoder,
-        "layers": model.network.describe(),
-        "blocks": layout.blocks(),
-        "parameters": layout.len(),
-        "posterior": model.posterior.kind(),
-        "log_evidence": model.posterior.log_evidence(),
+        "parameters": model.fitted.parameters(),
+        "log_evidence": model.fitted.log_evidence(),
         "rows": model.rows,
         "seed": model.seed,
         "summary": model.summary,
@@ -37,14 +33,26 @@ fn as_json(model: &Model, bytes: u64) -> serde_json::Value {
     if let Some(calibration) = &model.calibration {
         value["calibration"] = json!({ "rows": calibration.rows, "temperature": calibration.temperature });
     }
-    if let Some(kept) = model.posterior.kept() {
+    let Some(fit) = model.fitted.as_network() else {
+        value["model"] = json!(model.fitted.kind());
+        value["describe"] = json!(model.fitted.describe());
+        return value;
+    };
+    let layout = full_layout(&*fit.network, &*fit.likelihood);
+    value["layers"] = json!(fit.network.describe());
+    value["blocks"] = json!(layout.blocks());
+    value["posterior"] = json!(fit.posterior.kind());
+    if let Some(kept) = fit.posterior.kept() {
         value["kept"] = layout.blocks().iter().map(|b| LayerReport::new(b, kept).kept).collect();
     }
     value
 }
 
 fn posterior(model: &Model) -> String {
-    let q = &model.posterior;
+    let Some(fit) = model.fitted.as_network() else {
+        return format!("{}, {} parameters", model.fitted.describe(), grouped(model.fitted.parameters()));
+    };
+    let q = &fit.posterior;
     let kept = q.kept().map_or(String::new(), |kept| {
         let means = if q.is_point() { ", means alone" } else { "" };
         format!(", {} of them not 0{means}", grouped(kept.len()))
@@ -94,11 +102,13 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("inputs", inputs),
         ("target", format!("{}: {target}", model.encoder.target.name)),
         ("likelihood", choice(&model.recipe.likelihood)),
-        ("prior", prior(&model.recipe)),
         ("method", choice(&model.recipe.method)),
         ("posterior", posterior(model)),
         ("fit", format!("{} steps, {} epochs", grouped(s.steps as usize), s.epochs)),
     ];
+    if model.fitted.as_network().is_some() {
+        rows.insert(5, ("prior", prior(&model.recipe)));
+    }
     if let Some(last) = s.trace.last() {
         let penalty = if s.penalty_name.is_empty() {
             String::new()
@@ -114,14 +124,15 @@ fn as_text(model: &Model, bytes: u64) -> String {
         let temperature = c.temperature.map_or(String::new(), |t| format!(", temperature {}", number(t)));
         rows.push(("calibrated", format!("by {} rows{temperature}", grouped(c.rows))));
     }
-    let layout = full_layout(&*model.network, &*model.likelihood);
-    let kept = model.posterior.kept();
+    let Some(fit) = model.fitted.as_network() else { return facts(&rows) };
+    let layout = full_layout(&*fit.network, &*fit.likelihood);
+    let kept = fit.posterior.kept();
     let blocks: Vec<Vec<String>> = layout
         .blocks()
         .iter()
         .map(|b| {
             let shape: Vec<String> = b.shape.iter().map(usize::to_string).collect();
-            let layer = model.network.describe().get(b.layer).cloned().unwrap_or_else(|| "likelihood".to_owned());
+            let layer = fit.network.describe().get(b.layer).cloned().unwrap_or_else(|| "likelihood".to_owned());
             let kept = kept.map(|kept| grouped(LayerReport::new(b, kept).kept));
             [b.name.clone(), shape.join("×"), grouped(b.range.len())].into_iter().chain(kept).chain([layer]).collect()
         })

@@ -25,8 +25,8 @@ mod selftest;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
+use posterior::fitted::{How, Route};
 use posterior::model::Model;
-use posterior::predict::{NetworkPredictor, Predictor};
 use posterior::rng::Key;
 
 /// The command did what it was asked, and the answer is no: the program says nothing more and ends with 1.
@@ -115,22 +115,12 @@ fn check_memory(rows: usize, draws: u32, outputs: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The model's predictor by draws; its random numbers follow from the model's seed unless the user gives one.
-fn by_draws(model: &Model, draws: u32, common: &Common) -> NetworkPredictor {
-    let mut predictor = model.predictor(draws as usize);
+/// How the model predicts: by moments if they are asked for, else by its own route; its random numbers follow from the model's seed unless
+/// the user gives one.
+fn how(model: &Model, draws: u32, moments: bool, common: &Common) -> How {
+    let mut how = model.how(draws as usize);
     if let Some(seed) = common.seed {
-        predictor.key = Key::new(seed);
+        how.key = Key::new(seed);
     }
-    predictor
-}
-
-/// The model's predictor, by moments if they are asked for, else as its recipe says: linearised or by draws.
-fn predictor(model: &Model, draws: u32, moments: bool, common: &Common) -> anyhow::Result<Box<dyn Predictor>> {
-    Ok(if moments {
-        Box::new(model.moments_predictor(draws as usize)?)
-    } else if let Some(link) = model.link() {
-        Box::new(model.linearised_predictor(draws as usize, link)?)
-    } else {
-        Box::new(by_draws(model, draws, common))
-    })
+    if moments { how.by(Route::Moments) } else { how }
 }

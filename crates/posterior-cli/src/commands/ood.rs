@@ -1,6 +1,6 @@
 //! `posterior ood MODEL IN_DATA OUT_DATA`: does the model doubt rows that it should not know?
 
-use super::{check_memory, predictor, read};
+use super::{how, read};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Ood};
 use crate::output::{check_writable, grouped, json, number, print, table};
@@ -53,9 +53,16 @@ fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt
     let data = Data { data: PathBuf::from(path), labels: None, text: Vec::new() };
     let encoded = model.encoder.encode(&read(&data, Some(&model.encoder))?, false)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
-    let predictive = predictor(model, args.draws, false, &args.common)?.predict(&encoded.data.x);
-    Ok(doubts(&model.calibrated(predictive), model.likelihood.outcome()))
+    let mut all: Vec<Doubt> = Vec::new();
+    model.predict_blocks(&encoded.data.x, &how(model, args.draws, false, &args.common), |_, raw| {
+        let next = doubts(&model.calibrated(raw), model.likelihood().outcome());
+        match all.is_empty() {
+            true => all = next,
+            false => all.iter_mut().zip(next).for_each(|(all, next)| all.values.extend(next.values)),
+        }
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// Edges that both sets share, and the part of either between them.

@@ -1,36 +1,21 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::{predictor, read};
+use super::{how, read};
 use crate::cli::Predict;
-use crate::output::{check_writable, print};
+use crate::output::check_writable;
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
+use posterior::fitted::How;
 use posterior::model::Model;
-use posterior::predict::{Predictive, Predictor};
+use posterior::predict::Predictive;
+use rayon::prelude::*;
 use serde_json::{Map, Value, json};
+use std::io::{self, Write};
 
-/// Rows times draws times outputs that are kept in memory at once.
-const NUMBERS: usize = 1 << 26;
-
-/// Predictions as columns.
-struct Columns {
-    names: Vec<String>,
-    rows: Vec<Vec<Cell>>,
-}
-
-impl Columns {
-    /// Puts each prediction at its row of the table; rows that were left out get empty cells.
-    fn spread(&mut self, kept: &[usize], rows: usize) {
-        let width = self.names.len();
-        let mut all: Vec<Vec<Cell>> = (0..rows).map(|_| (0..width).map(|_| Cell::Empty).collect()).collect();
-        for (row, cells) in kept.iter().zip(self.rows.drain(..)) {
-            all[*row] = cells;
-        }
-        self.rows = all;
-    }
-}
+/// Rows that one task turns into text.
+const ROWS: usize = 1024;
 
 enum Cell {
     Number(f64),
@@ -46,8 +31,9 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     let model = artifact::load(&args.model)?;
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
+    let rows = table.rows();
+    drop(table);
     notes(&args.common, &encoded.warnings);
-    let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
     if let Some(c) = model.calibration.as_ref().filter(|c| c.threshold(args.interval).is_none()) {
         let most = (c.highest_level() * 1e4).floor() / 1e4;
         let what = format!(
@@ -56,31 +42,107 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         );
         notes(&args.common, &[what]);
     }
-    let mut columns = predict(&model, &*predictor, args.draws, &encoded, args.interval);
-    if encoded.kept_rows.len() < table.rows() {
+    if encoded.kept_rows.len() < rows {
         notes(
             &args.common,
             &["their predictions are empty, so that predictions and rows stay side by side".to_owned()],
         );
-        columns.spread(&encoded.kept_rows, table.rows());
     }
-    let text = if args.common.json { as_json(&columns, args.interval) } else { as_csv(&columns)? };
+    let job = Job {
+        model: &model,
+        encoded: &encoded,
+        rows,
+        how: how(&model, args.draws, args.moments, &args.common),
+        interval: args.interval,
+        names: names(&model),
+        json: args.common.json,
+    };
     match &args.out {
-        None => print(&text),
-        Some(path) => Ok(artifact::write_file(path, text.as_bytes())?),
+        None => {
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            job.write(&mut out)?;
+            Ok(out.flush()?)
+        }
+        Some(path) => Ok(artifact::write_with(path, |file| {
+            let mut out = io::BufWriter::new(file);
+            job.write(&mut out)?;
+            out.flush()
+        })?),
     }
 }
 
-fn predict(model: &Model, predictor: &dyn Predictor, draws: u32, encoded: &Encoded, interval: f64) -> Columns {
-    let per_row = draws as usize * model.network.outputs();
-    let block = (NUMBERS / per_row.max(1)).max(1);
-    let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
-    let all: Vec<usize> = (0..encoded.data.rows).collect();
-    for rows in all.chunks(block) {
-        let x = encoded.data.x.rows(rows, encoded.data.shape.len());
-        predict_block(model, predictor.predict(&x), interval, &mut columns.rows);
+/// Predictions on their way from the model to text, a block of rows at a time.
+struct Job<'a> {
+    model: &'a Model,
+    encoded: &'a Encoded,
+    /// Rows of the table, those that are left out included.
+    rows: usize,
+    how: How,
+    interval: f64,
+    names: Vec<String>,
+    json: bool,
+}
+
+impl Job<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.json {
+            write!(out, "{{\"interval\":{},\"rows\":[", json!(self.interval))?;
+        } else {
+            out.write_all(&csv_line(self.names.iter().map(String::as_str)))?;
+        }
+        let (mut next, mut failed) = (0, None);
+        let done = self.model.predict_blocks(&self.encoded.data.x, &self.how, |part, raw| {
+            let mut cells = Vec::with_capacity(part.len());
+            predict_block(self.model, raw, self.interval, &mut cells);
+            // Each prediction at its row of the table; rows that were left out get empty cells.
+            let places = self.encoded.kept_rows.get(part).unwrap_or_default();
+            let mut lines = Vec::with_capacity(cells.len());
+            for (place, cells) in places.iter().zip(cells) {
+                lines.extend((next..*place).map(|_| self.empty()));
+                lines.push(cells);
+                next = place + 1;
+            }
+            failed = self.put(out, &lines, next).err();
+            match failed {
+                None => Ok(()),
+                Some(_) => Err(posterior::ErrorKind::Interrupted.into()),
+            }
+        });
+        match (failed, done) {
+            (Some(e), _) => return Err(e),
+            (None, Err(e)) => return Err(io::Error::other(e)),
+            (None, Ok(())) => {}
+        }
+        let rest: Vec<Vec<Cell>> = (next..self.rows).map(|_| self.empty()).collect();
+        self.put(out, &rest, self.rows)?;
+        if self.json { out.write_all(b"]}\n") } else { Ok(()) }
     }
-    columns
+
+    fn empty(&self) -> Vec<Cell> {
+        self.names.iter().map(|_| Cell::Empty).collect()
+    }
+
+    /// Writes rows, the last of which ends before row `end`: made in parallel, written in order.
+    fn put(&self, out: &mut dyn Write, rows: &[Vec<Cell>], end: usize) -> io::Result<()> {
+        let first = end - rows.len();
+        let texts: Vec<Vec<u8>> = rows
+            .par_chunks(ROWS)
+            .enumerate()
+            .map(|(chunk, rows)| {
+                let mut text = Vec::new();
+                for (i, row) in rows.iter().enumerate() {
+                    if self.json {
+                        text.extend_from_slice(if first + chunk * ROWS + i > 0 { b"," } else { b"" });
+                        text.extend_from_slice(json_row(&self.names, row).to_string().as_bytes());
+                    } else {
+                        text.extend_from_slice(&csv_line(row.iter().map(csv_cell)));
+                    }
+                }
+                text
+            })
+            .collect();
+        texts.iter().try_for_each(|text| out.write_all(text))
+    }
 }
 
 fn names(model: &Model) -> Vec<String> {
@@ -128,7 +190,7 @@ fn predict_block(model: &Model, raw: Predictive, interval: f64, out: &mut Vec<Ve
             let mut row: Vec<Cell> = row.map(Cell::Number).into();
             match threshold {
                 Some(Some(t)) => {
-                    let (low, high) = Calibration::interval(t, &real, n, model.likelihood.outcome());
+                    let (low, high) = Calibration::interval(t, &real, n, model.likelihood().outcome());
                     row.extend([Cell::Number(low), Cell::Number(high)]);
                 }
                 Some(None) => row.extend([Cell::Empty, Cell::Empty]),
@@ -149,36 +211,31 @@ fn short(v: f64) -> String {
     }
 }
 
-fn as_csv(columns: &Columns) -> anyhow::Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(&columns.names)?;
-    for row in &columns.rows {
-        writer.write_record(row.iter().map(|cell| match cell {
-            Cell::Number(v) => short(*v),
-            Cell::Text(t) => t.clone(),
-            Cell::Names(names) => names.join("|"),
-            Cell::Empty => String::new(),
-        }))?;
+fn csv_cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Number(v) => short(*v),
+        Cell::Text(t) => t.clone(),
+        Cell::Names(names) => names.join("|"),
+        Cell::Empty => String::new(),
     }
-    Ok(String::from_utf8(writer.into_inner()?)?)
 }
 
-fn as_json(columns: &Columns, interval: f64) -> String {
-    let rows: Vec<Value> = columns
-        .rows
-        .iter()
-        .map(|row| {
-            let cells = columns.names.iter().zip(row).map(|(name, cell)| {
-                let value = match cell {
-                    Cell::Number(v) => json!(v),
-                    Cell::Text(t) => json!(t),
-                    Cell::Names(names) => json!(names),
-                    Cell::Empty => Value::Null,
-                };
-                (name.clone(), value)
-            });
-            Value::Object(cells.collect::<Map<_, _>>())
-        })
-        .collect();
-    format!("{}\n", json!({ "interval": interval, "rows": rows }))
+fn csv_line(cells: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Into memory, of one record: neither can fail.
+    let _ = writer.write_record(cells);
+    writer.into_inner().unwrap_or_default()
+}
+
+fn json_row(names: &[String], row: &[Cell]) -> Value {
+    let cells = names.iter().zip(row).map(|(name, cell)| {
+        let value = match cell {
+            Cell::Number(v) => json!(v),
+            Cell::Text(t) => json!(t),
+            Cell::Names(names) => json!(names),
+            Cell::Empty => Value::Null,
+        };
+        (name.clone(), value)
+    });
+    Value::Object(cells.collect::<Map<_, _>>())
 }

@@ -10,11 +10,9 @@
 
 use crate::Precision;
 use crate::data::{Dataset, Encoder, FeatureKind, Inputs, Values};
+use crate::error::{Error, Result};
+use crate::fitted::{Fitted, Function};
 use crate::likelihood::LikelihoodGradient;
-use crate::math::{MatRef, Threads};
-use crate::model::Model;
-use crate::nn::{Mode, Pass, Workspace};
-use crate::posterior::Draw;
 use crate::rng::{Key, Purpose, Stream};
 use rayon::prelude::*;
 
@@ -76,74 +74,80 @@ impl Reach {
 }
 
 /// Buffers of one task.
-struct Team<R> {
-    workspace: Workspace<R>,
-    draw: Draw,
-    w: Vec<R>,
-    dx: Vec<R>,
-    /// Outputs and the gradient in them, both in double precision whatever the network's.
+struct Team<'a> {
+    function: Box<dyn Function + 'a>,
+    dx: Vec<f64>,
     outputs: Vec<f64>,
     d_outputs: Vec<f64>,
     d_noise: Vec<f64>,
 }
 
-/// log p(yₙ | xₙ, D) of every row under S draws and its gradient in the encoded inputs; `y` as the network sees it.
+/// log p(yₙ | xₙ, D) of every row under S draws and its gradient in the encoded inputs; `y` as the model sees it. Functions are evaluated in double precision where
+/// `wide`. An error where the model has no functions to draw.
 ///
-/// The likelihood is in double precision, and the gradient of a row goes through the network at a size of 1: of a class that is all but
+/// The likelihood is in double precision, and the gradient of a row goes through the function at a size of 1: of a class that is all but
 /// sure 1 − p would be lost, and with it the direction.
-pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[R], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let (network, likelihood) = (R::network(&*model.network), <f64 as Precision>::likelihood(&*model.likelihood));
-    let (width, outputs, targets) = (model.network.input().len(), model.network.outputs(), model.likelihood.targets());
-    let size = model.network.layout().len();
-    // The draws of the predictive that is attacked: all members of an ensemble, each once.
-    let most = if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(usize::MAX) };
-    let draws = draws.clamp(1, most);
-    let key = key.purpose(Purpose::Draw);
+pub fn input_gradient(
+    fitted: &dyn Fitted,
+    draws: usize,
+    key: Key,
+    wide: bool,
+    x: &[f64],
+    y: &[f64],
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let of_row = &**fitted.likelihood();
+    let likelihood = <f64 as Precision>::likelihood(of_row);
+    let (width, outputs, targets) = (fitted.input().len(), of_row.outputs(), of_row.targets());
     let rows = x.len() / width;
-    let (mut values, mut gradient) = (vec![0.0; rows], vec![0.0; x.len()]);
-    let team = || Team {
-        workspace: network.workspace(ROWS.min(rows)),
-        draw: Draw { w: vec![0.0; model.posterior.dim()], mode: Mode::Plain },
-        w: vec![R::ZERO; size],
-        dx: vec![R::ZERO; ROWS.min(rows) * width],
-        outputs: vec![0.0; ROWS.min(rows) * outputs],
-        d_outputs: vec![0.0; ROWS.min(rows) * outputs],
-        d_noise: vec![0.0; model.posterior.dim() - size],
+    let team = || -> Option<Team<'_>> {
+        // The draws of the predictive that is attacked: all members of an ensemble, each once.
+        let function = fitted.functions(draws, key, wide)?;
+        let n = ROWS.min(rows);
+        let d_noise = vec![0.0; function.noise().len()];
+        Some(Team {
+            function,
+            dx: vec![0.0; n * width],
+            outputs: vec![0.0; n * outputs],
+            d_outputs: vec![0.0; n * outputs],
+            d_noise,
+        })
     };
-    let work = |team: &mut Team<R>, (block, (values, gradient)): (usize, (&mut [f64], &mut [f64]))| {
+    if team().is_none() {
+        let what =
+            format!("a model of kind '{}' has no functions that could be drawn and differentiated", fitted.kind());
+        return Err(Error::setting(what, "attack a network or another model that draws functions"));
+    }
+    let (mut values, mut gradient) = (vec![0.0; rows], vec![0.0; x.len()]);
+    let work = |team: &mut Option<Team<'_>>, (block, (values, gradient)): (usize, (&mut [f64], &mut [f64]))| {
+        let Some(team) = team else { return };
         let (first, n) = (block * ROWS, values.len());
-        let x = MatRef::new(&x[first * width..][..n * width], n, width);
+        let x = &x[first * width..][..n * width];
         let y = &y[first * targets..][..n * targets];
         // Running maxima of log p(y | fₛ), and sums of p(y | fₛ) and of p(y | fₛ)·∂ log p/∂x relative to them.
         let (mut largest, mut sum) = (vec![f64::NEG_INFINITY; n], vec![0.0; n]);
         let mut sizes = vec![0.0; n];
+        let draws = team.function.len();
         for s in 0..draws {
-            model.posterior.draw_of_into(s, draws, key.step(s as u64), &mut team.draw);
-            let (w, noise) = team.draw.w.split_at(size);
-            team.w.iter_mut().zip(w).for_each(|(to, w)| *to = R::of(f64::from(*w)));
-            let noise: Vec<f64> = noise.iter().map(|v| f64::from(*v)).collect();
-            let pass = Pass { mode: team.draw.mode, layer: 0, first_row: first as u64, threads: Threads::One };
-            network.forward((&*team.w).into(), x, &pass, &mut team.workspace);
+            team.function.select(s);
             let (f, d_f) = (&mut team.outputs[..n * outputs], &mut team.d_outputs[..n * outputs]);
-            let (out, delta) = team.workspace.output_and_delta();
-            f.iter_mut().zip(out).for_each(|(f, out)| *f = out.f64());
+            team.function.eval(x, f);
             let of_likelihood = LikelihoodGradient { d_f: &mut *d_f, d_noise: &mut team.d_noise };
-            likelihood.log_prob(f, y, &noise, None, 1.0, Some(of_likelihood));
-            if model.likelihood.classes() == outputs {
+            likelihood.log_prob(f, y, team.function.noise(), None, 1.0, Some(of_likelihood));
+            if of_row.classes() == outputs {
                 keep_the_rest(outputs, y, d_f);
             }
-            for ((d_f, delta), size) in d_f.chunks(outputs).zip(delta.chunks_mut(outputs)).zip(&mut sizes) {
+            for (d_f, size) in d_f.chunks_mut(outputs).zip(&mut sizes) {
                 *size = d_f.iter().fold(0.0, |top: f64, d| top.max(d.abs()));
                 let to_one = if *size > 0.0 { 1.0 / *size } else { 0.0 };
-                delta.iter_mut().zip(d_f).for_each(|(delta, d)| *delta = R::of(d * to_one));
+                d_f.iter_mut().for_each(|d| *d *= to_one);
             }
             let dx = &mut team.dx[..n * width];
-            network.pull_back(&team.w, x, &pass, &mut team.workspace, 0, Some(&mut *dx));
+            team.function.vjp(x, d_f, dx);
             for i in 0..n {
-                let l = model.likelihood.log_prob_row(
+                let l = of_row.log_prob_row(
                     &f[i * outputs..(i + 1) * outputs],
                     &y[i * targets..(i + 1) * targets],
-                    &noise,
+                    team.function.noise(),
                 );
                 let top = largest[i].max(l);
                 let (old, new) = match top > f64::NEG_INFINITY {
@@ -153,7 +157,7 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
                 (largest[i], sum[i]) = (top, sum[i] * old + new);
                 let (row, new) = (i * width..(i + 1) * width, new * sizes[i]);
                 for (g, d) in gradient[row.clone()].iter_mut().zip(&dx[row]) {
-                    *g = *g * old + d.f64() * new;
+                    *g = *g * old + d * new;
                 }
             }
         }
@@ -165,7 +169,7 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
     };
     let blocks = values.par_chunks_mut(ROWS).zip(gradient.par_chunks_mut((ROWS * width).max(1)));
     blocks.enumerate().for_each_init(team, work);
-    (values, gradient)
+    Ok((values, gradient))
 }
 
 /// With an output for every class the gradient's entries sum to 0, a shift of all outputs changing nothing: that of the class y is what the others
@@ -181,14 +185,14 @@ fn keep_the_rest(classes: usize, y: &[f64], d_f: &mut [f64]) {
 
 /// The encoded inputs changed so that the outcomes in `data` become less believable, each by at most ε of its unit.
 pub fn perturb(
-    model: &Model,
+    fitted: &dyn Fitted,
     data: &Dataset,
     reach: &Reach,
     attack: Attack,
     epsilon: f64,
     draws: usize,
     key: Key,
-) -> Values {
+) -> Result<Values> {
     let original = data.x.to::<f32>();
     let width = reach.unit.len();
     let bound = |i: usize| epsilon * reach.unit[i % width];
@@ -197,17 +201,18 @@ pub fn perturb(
         if b == 0.0 { original[i] } else { v.clamp(x - b, x + b).clamp(reach.range.0, reach.range.1) as f32 }
     };
     // Downhill in the log-likelihood; where the gradient is 0 there is nowhere to go.
-    let step = |x: &[f32], size: f64| -> Vec<f32> {
-        let (_, gradient) = input_gradient::<f32>(model, draws, key, x, &data.y);
+    let step = |x: &[f32], size: f64| -> Result<Vec<f32>> {
+        let wide: Vec<f64> = x.iter().map(|v| f64::from(*v)).collect();
+        let (_, gradient) = input_gradient(fitted, draws, key, false, &wide, &data.y)?;
         let towards = |i: usize| match gradient[i] {
             g if g > 0.0 => -1.0,
             g if g < 0.0 => 1.0,
             _ => 0.0,
         };
-        (0..x.len()).map(|i| inside(i, f64::from(x[i]) + size * bound(i) * towards(i))).collect()
+        Ok((0..x.len()).map(|i| inside(i, f64::from(x[i]) + size * bound(i) * towards(i))).collect())
     };
     let changed = match attack {
-        Attack::Fgsm => step(&original, 1.0),
+        Attack::Fgsm => step(&original, 1.0)?,
         Attack::Pgd => {
             let mut stream = Stream::new(key.purpose(Purpose::Estimate));
             let start = (0..original.len()).map(|i| {
@@ -215,8 +220,8 @@ pub fn perturb(
                 inside(i, f64::from(original[i]) + bound(i) * shift)
             });
             let start: Vec<f32> = start.collect();
-            (0..PGD_STEPS).fold(start, |x, _| step(&x, 2.5 / PGD_STEPS as f64))
+            (0..PGD_STEPS).try_fold(start, |x, _| step(&x, 2.5 / PGD_STEPS as f64))?
         }
     };
-    Values::F32(changed.into())
+    Ok(Values::F32(changed.into()))
 }

@@ -89,23 +89,24 @@ fn signal_to_noise(mean: f32, std: f32) -> f64 {
 
 /// Prunes the weights of a model whose posterior is a diagonal Gaussian.
 pub fn prune(model: &Model, rule: Rule, memory: Memory) -> Result<Pruned> {
-    let Some((mean, std)) = model.posterior.as_prior() else {
+    let fit = model.network("weights are what is pruned")?;
+    let Some((mean, std)) = fit.posterior.as_prior() else {
         return Err(Error::setting(
             format!(
                 "weights are pruned by their standard deviations, and a posterior of kind '{}' does not give one for each",
-                model.posterior.kind()
+                fit.posterior.kind()
             ),
             "fit with a method that does, such as mean-field",
         ));
     };
-    let layout = full_layout(&*model.network, &*model.likelihood);
+    let layout = full_layout(&*fit.network, &*fit.likelihood);
     let kept = select(&layout, mean, std, rule)?;
     let weights = layout.blocks().iter().filter(|b| b.role == Role::Weight);
     let layers = weights.map(|b| LayerReport::new(b, &kept)).collect();
     let std = (memory == Memory::MeanAndStd).then_some(std);
     let posterior = Arc::new(SparsePosterior::new(mean, std, kept));
     // What was learnt about the full model's mistakes is not true of the small one's.
-    let mut model = Model { posterior, calibration: None, ..model.clone() };
+    let mut model = model.with_posterior(posterior)?;
     // The course of a long fit would take more room in a small file than its weights: how it ended is enough.
     let before_last = model.summary.trace.len().saturating_sub(1);
     model.summary.trace.drain(..before_last);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::inference::{Flow, Observer, Progress, side_by_side};
 use crate::model::{Model, Recipe, Resolved};
 use crate::rng::Key;
+use std::sync::Arc;
 
 /// How models are judged.
 #[derive(Debug, Clone)]
@@ -84,12 +85,10 @@ pub fn select(
                     seed: options.seed,
                     rows: check.train.len(),
                     summary: fit.summary,
-                    network: resolved.network.clone(),
-                    likelihood: resolved.likelihood.clone(),
                     calibration: None,
-                    posterior: fit.posterior.into(),
+                    fitted: Arc::new(resolved.fitted(fit.posterior.into())),
                 };
-                Some(check.log_likelihood(&model, options.draws))
+                Some(check.log_likelihood(&model, options.draws)?)
             }
         };
         Ok((log_evidence, held_out))
@@ -153,9 +152,9 @@ impl Check {
         Ok(Some(Check { train: split.train, rows: Encoded { data: held, ..rows.clone() }, y }))
     }
 
-    fn log_likelihood(&self, model: &Model, draws: usize) -> f64 {
-        let logs = model.predict(&self.rows, draws).log_likelihood(&self.y);
-        logs.iter().sum::<f64>() / logs.len() as f64
+    fn log_likelihood(&self, model: &Model, draws: usize) -> Result<f64> {
+        let logs = model.predict(&self.rows.data.x, &model.how(draws))?.log_likelihood(&self.y);
+        Ok(logs.iter().sum::<f64>() / logs.len() as f64)
     }
 }
 

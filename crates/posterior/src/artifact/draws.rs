@@ -46,7 +46,8 @@ struct Row<'a> {
 
 /// Writes all draws of a model's chains, or `draws` draws of another posterior as chain 0.
 pub fn write_draws(model: &Model, draws: usize, key: Key, path: &Path) -> Result<WrittenDraws> {
-    let chains = model.posterior.chains();
+    let fit = model.network("draws of weights are written")?;
+    let chains = fit.posterior.chains();
     let rows: Vec<Row<'_>> = match chains {
         Some(chains) => {
             let of = |(c, chain)| {
@@ -54,12 +55,9 @@ pub fn write_draws(model: &Model, draws: usize, key: Key, path: &Path) -> Result
             };
             chains.chains.iter().enumerate().flat_map(of).collect()
         }
-        None => {
-            let most = if model.posterior.is_point() { 1 } else { model.posterior.distinct().unwrap_or(usize::MAX) };
-            (0..draws.clamp(1, most)).map(|i| Row { chain: 0, draw: i as i32, of: None }).collect()
-        }
+        None => (0..fit.distinct(draws)).map(|i| Row { chain: 0, draw: i as i32, of: None }).collect(),
     };
-    let layout = full_layout(&*model.network, &*model.likelihood);
+    let layout = full_layout(&*fit.network, &*fit.likelihood);
     let columns = Columns {
         blocks: layout.blocks(),
         plain: layout.len() <= PLAIN,
@@ -81,7 +79,7 @@ pub fn write_draws(model: &Model, draws: usize, key: Key, path: &Path) -> Result
                     Some((chain, i)) => w.extend_from_slice(chain.draw(i)),
                     None => {
                         let s = first + i;
-                        model.posterior.draw_of_into(s, rows.len(), names_draws.step(s as u64), &mut draw);
+                        fit.posterior.draw_of_into(s, rows.len(), names_draws.step(s as u64), &mut draw);
                         w.extend_from_slice(&draw.w);
                     }
                 }

@@ -8,19 +8,21 @@ mod draws;
 mod write;
 
 pub use draws::{PLAIN, WrittenDraws, write_draws};
-pub use write::write_file;
+pub use write::{write_file, write_with};
 
 use crate::apply::calibrate::Calibration;
 use crate::data::Encoder;
 use crate::error::{Error, Result};
+use crate::fitted::{Fitted, Restoring, WideTensor};
 use crate::inference::FitSummary;
-use crate::model::{Model, Recipe};
+use crate::model::{Model, Plan, Recipe};
 use crate::posterior::{Tensor, restore};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What the manifest's `kind` says.
 const KIND: &str = "posterior model";
@@ -39,7 +41,9 @@ struct Manifest {
     encoder: Encoder,
     seed: u64,
     rows: usize,
+    /// Kind of the posterior over a network's weights; of a model that is no network, its own kind.
     posterior: String,
+    /// Parameters of a network and its likelihood; 0 of a model that is no network.
     parameters: usize,
     log_evidence: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,6 +61,7 @@ struct Header {
 
 /// The bytes of a model file.
 pub fn to_bytes(model: &Model) -> Result<Vec<u8>> {
+    let network = model.fitted.as_network();
     let manifest = Manifest {
         kind: KIND.to_owned(),
         format: FORMAT,
@@ -65,20 +70,20 @@ pub fn to_bytes(model: &Model) -> Result<Vec<u8>> {
         encoder: model.encoder.clone(),
         seed: model.seed,
         rows: model.rows,
-        posterior: model.posterior.kind().to_owned(),
-        parameters: model.posterior.dim(),
-        log_evidence: model.posterior.log_evidence(),
+        posterior: network.map_or(model.fitted.kind(), |n| n.posterior.kind()).to_owned(),
+        parameters: network.map_or(0, |n| n.posterior.dim()),
+        log_evidence: model.fitted.log_evidence(),
         calibration: model.calibration.clone(),
         summary: model.summary.clone(),
     };
     let internal = |e: String| Error::numerical(format!("the model cannot be written: {e}"), "report this as a bug");
     let json = serde_json::to_string(&manifest).map_err(|e| internal(e.to_string()))?;
-    let as_bytes = |t: &Tensor| t.data.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let numbers = model.posterior.tensors();
-    let numbers = numbers.into_iter().map(|t| (t.name.clone(), Dtype::F32, as_bytes(&t), t.shape));
-    let packed = model.posterior.packed().into_iter();
-    let packed = packed.map(|(name, bytes)| (name.to_owned(), Dtype::U8, bytes.clone(), vec![bytes.len()]));
-    let all: Vec<(String, Dtype, Vec<u8>, Vec<usize>)> = numbers.chain(packed).collect();
+    let saved = model.fitted.save()?;
+    let narrow = |t: Tensor| (t.name, Dtype::F32, t.data.iter().flat_map(|v| v.to_le_bytes()).collect(), t.shape);
+    let wide = |t: WideTensor| (t.name, Dtype::F64, t.data.iter().flat_map(|v| v.to_le_bytes()).collect(), t.shape);
+    let packed = saved.packed.into_iter().map(|(name, bytes)| (name, Dtype::U8, bytes.clone(), vec![bytes.len()]));
+    let all: Vec<(String, Dtype, Vec<u8>, Vec<usize>)> =
+        saved.tensors.into_iter().map(narrow).chain(saved.wide.into_iter().map(wide)).chain(packed).collect();
     let views = all
         .iter()
         .map(|(name, dtype, bytes, shape)| Ok((name.clone(), TensorView::new(*dtype, shape.clone(), bytes)?)))
@@ -137,38 +142,75 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
     let in_file = |e: Error| damaged(e.to_string());
     manifest.encoder.check().map_err(in_file)?;
     manifest.calibration.as_ref().map_or(Ok(()), Calibration::check).map_err(in_file)?;
-    let resolved = manifest.recipe.resolve(&manifest.encoder).map_err(in_file)?;
-    let dim = resolved.prior.len();
-    if dim != manifest.parameters {
-        return Err(damaged(format!(
-            "the manifest speaks of {} parameters, its network has {dim}",
-            manifest.parameters
-        )));
-    }
+    let plan = manifest.recipe.plan(&manifest.encoder).map_err(in_file)?;
     let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(format!("the tensors are damaged ({e})")))?;
-    let tensor = |name: &str| {
-        let view = file.tensor(name).ok()?;
-        match view.dtype() {
-            Dtype::F32 => Some(view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<f32>>()),
-            Dtype::U8 => Some(view.data().iter().map(|b| f32::from(*b)).collect()),
-            _ => None,
+    check_finite(&file).map_err(damaged)?;
+    let fitted: Arc<dyn Fitted> = match &plan {
+        Plan::Network(resolved) => {
+            let dim = resolved.prior.len();
+            if dim != manifest.parameters {
+                return Err(damaged(format!(
+                    "the manifest speaks of {} parameters, its network has {dim}",
+                    manifest.parameters
+                )));
+            }
+            let tensor = |name: &str| narrow(&file.tensor(name).ok()?);
+            let posterior = restore(&manifest.posterior, dim, manifest.log_evidence, &tensor).map_err(in_file)?;
+            Arc::new(resolved.fitted(posterior.into()))
+        }
+        Plan::Model(model) => {
+            let restoring = Restoring {
+                settings: &model.settings,
+                likelihood: model.likelihood.clone(),
+                input: manifest.encoder.input_shape(),
+                log_evidence: manifest.log_evidence,
+                tensors: &|name| wide(&file.tensor(name).ok()?),
+            };
+            (model.entry.restore)(&restoring).map_err(in_file)?
         }
     };
-    for name in file.names() {
-        if tensor(name).is_none_or(|t| t.iter().any(|v| !v.is_finite())) {
-            return Err(damaged(format!("the tensor '{name}' holds something that is not a finite number")));
-        }
-    }
-    let posterior = restore(&manifest.posterior, dim, manifest.log_evidence, &tensor).map_err(in_file)?;
     Ok(Model {
-        recipe: resolved.recipe,
+        recipe: plan.into_recipe(),
         encoder: manifest.encoder,
         seed: manifest.seed,
         rows: manifest.rows,
         calibration: manifest.calibration,
         summary: manifest.summary,
-        network: resolved.network,
-        likelihood: resolved.likelihood,
-        posterior: posterior.into(),
+        fitted,
     })
+}
+
+/// The numbers of a tensor in single precision; bytes as numbers from 0 to 255.
+fn narrow(view: &TensorView<'_>) -> Option<Vec<f32>> {
+    let data = view.data();
+    match view.dtype() {
+        Dtype::F32 => Some(data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()),
+        Dtype::U8 => Some(data.iter().map(|b| f32::from(*b)).collect()),
+        _ => None,
+    }
+}
+
+/// The numbers of a tensor of any kind that is written, in double precision.
+fn wide(view: &TensorView<'_>) -> Option<Vec<f64>> {
+    match view.dtype() {
+        Dtype::F64 => Some(view.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+        _ => Some(narrow(view)?.into_iter().map(f64::from).collect()),
+    }
+}
+
+/// Whether every tensor holds finite numbers of a kind that is written; else what is wrong.
+fn check_finite(file: &SafeTensors<'_>) -> std::result::Result<(), String> {
+    for (name, view) in file.iter() {
+        let data = view.data();
+        let finite = match view.dtype() {
+            Dtype::F32 => data.as_chunks().0.iter().all(|b| f32::from_le_bytes(*b).is_finite()),
+            Dtype::F64 => data.as_chunks().0.iter().all(|b| f64::from_le_bytes(*b).is_finite()),
+            Dtype::U8 => true,
+            _ => false,
+        };
+        if !finite {
+            return Err(format!("the tensor '{name}' holds something that is not a finite number"));
+        }
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// As [`write_file`], of what `fill` writes.
-pub(super) fn write_with(path: &Path, fill: impl FnOnce(&mut fs::File) -> std::io::Result<()>) -> Result<()> {
+pub fn write_with(path: &Path, fill: impl FnOnce(&mut fs::File) -> std::io::Result<()>) -> Result<()> {
     if path.is_dir() {
         let e = std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder");
         return Err(Error::io("write", path, e));

@@ -45,6 +45,17 @@ impl Values {
         }
     }
 
+    /// Some numbers that follow on each other.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn range(&self, range: std::ops::Range<usize>) -> Values {
+        match self {
+            Values::F32(v) => Values::F32(v[range].into()),
+            Values::F64(v) => Values::F64(v[range].into()),
+        }
+    }
+
     /// The rows numbered `rows`, each `width` numbers long.
     pub fn rows(&self, rows: &[usize], width: usize) -> Values {
         fn gather<T: Copy>(v: &[T], rows: &[usize], width: usize) -> Arc<[T]> {

@@ -13,12 +13,13 @@ use super::reference::evenly;
 use super::trace::{Trace, mean};
 use super::verdict::{Finding, Trust};
 use crate::data::Values;
+use crate::fitted::{How, NetworkFit};
 use crate::likelihood::Outcome;
-use crate::model::Model;
 use crate::nn::Role;
 use crate::posterior::Chains;
 use crate::predict::Predictor;
 use crate::problem::full_layout;
+use crate::rng::Key;
 use rayon::prelude::*;
 
 /// R-hat up to which a quantity has mixed.
@@ -168,19 +169,19 @@ fn trace(chains: &Chains, of: impl Fn(usize, usize) -> f64) -> Trace {
 }
 
 impl ChainReport {
-    /// Of a model's chains; predictions at the rows of `x`.
-    pub fn new(model: &Model, chains: &Chains, x: &Values) -> ChainReport {
+    /// Of the chains of a network's posterior; predictions at the rows of `x`.
+    pub fn new(fit: &NetworkFit, chains: &Chains, x: &Values) -> ChainReport {
         let count = chains.chains.len();
-        let dim = model.posterior.dim();
+        let dim = fit.posterior.dim();
         let weight = |p: usize| Quality::of(&trace(chains, |c, i| f64::from(chains.chains[c].w[i * dim + p])));
-        let layout = full_layout(&*model.network, &*model.likelihood);
+        let layout = full_layout(&*fit.network, &*fit.likelihood);
         let block = |b: &crate::nn::Block| {
             let judged: Vec<usize> = evenly(b.range.len(), PARAMETERS).iter().map(|i| b.range.start + i).collect();
             let qualities: Vec<Quality> = judged.into_par_iter().map(weight).collect();
             GroupReport::new(&b.name, b.range.len(), &qualities, count)
         };
         let noise = layout.blocks().iter().filter(|b| b.role == Role::Noise).flat_map(|b| b.range.clone());
-        let mut predictions = predicted(model, chains, x);
+        let mut predictions = predicted(fit, chains, x);
         predictions.extend(noise.map(weight));
         let energies: Vec<f64> = chains.chains.iter().map(|c| e_bfmi(&c.energy)).collect();
         let moved = |c: &crate::posterior::Chain| (c.draws() * c.thin.max(1)) as u64;
@@ -188,7 +189,7 @@ impl ChainReport {
             chains: count,
             draws: chains.shortest(),
             weights: layout.blocks().iter().map(block).collect(),
-            rows: x.len() / model.network.input().len().max(1),
+            rows: x.len() / fit.network.input().len().max(1),
             predictions: GroupReport::new("predictions", predictions.len(), &predictions, count),
             log_density: {
                 let quality = Quality::of(&trace(chains, |c, i| chains.chains[c].log_density[i]));
@@ -286,10 +287,10 @@ fn short(v: f64) -> String {
 }
 
 /// Qualities of what each draw predicts: outputs, or the probability of every class but the first.
-fn predicted(model: &Model, chains: &Chains, x: &Values) -> Vec<Quality> {
-    let predictive = model.predictor(chains.draws()).predict(x);
-    let (classes, outputs) = (model.likelihood.classes(), model.likelihood.outputs());
-    let class = model.likelihood.outcome() == Outcome::Class;
+fn predicted(fit: &NetworkFit, chains: &Chains, x: &Values) -> Vec<Quality> {
+    let predictive = fit.by_draws(&How::new(chains.draws(), Key::new(0))).predict(x);
+    let (classes, outputs) = (fit.likelihood.classes(), fit.likelihood.outputs());
+    let class = fit.likelihood.outcome() == Outcome::Class;
     let rows = predictive.rows();
     let width = if class { classes.saturating_sub(1) } else { outputs };
     let of_draw = |s: usize| -> Vec<f64> {
@@ -300,7 +301,7 @@ fn predicted(model: &Model, chains: &Chains, x: &Values) -> Vec<Quality> {
         let (f, mut p) = (f.collect::<Vec<f64>>(), vec![0.0; classes]);
         let mut all = Vec::with_capacity(rows * width);
         for f in f.chunks(outputs) {
-            model.likelihood.probabilities(f, &mut p);
+            fit.likelihood.probabilities(f, &mut p);
             all.extend(&p[1..]);
         }
         all

@@ -7,6 +7,7 @@ use super::reference::{evenly, reference_inputs};
 use super::verdict::{Finding, Trust, Verdict};
 use crate::data::{Encoded, TargetKind};
 use crate::error::{Error, Result};
+use crate::fitted::NetworkFit;
 use crate::model::Model;
 use crate::rng::{Key, Purpose};
 
@@ -35,15 +36,16 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// Of a model. Chains need no rows, but are better judged at the user's; everything else needs those it was fitted to.
     pub fn new(model: &Model, rows: Option<&Encoded>, draws: usize, key: Key) -> Result<Diagnosis> {
-        let posterior = &*model.posterior;
+        let Some(fit) = model.fitted.as_network() else { return Diagnosis::of_predictions(model, rows) };
+        let posterior = &*fit.posterior;
         if let Some(chains) = posterior.chains() {
-            let width = model.network.input().len();
-            let most = (NUMBERS / (chains.draws() * model.network.outputs()).max(1)).clamp(1, ROWS);
+            let width = fit.network.input().len();
+            let most = (NUMBERS / (chains.draws() * fit.network.outputs()).max(1)).clamp(1, ROWS);
             let x = match rows {
                 Some(rows) => rows.data.x.rows(&evenly(rows.data.rows, most), width),
                 None => reference_inputs(&model.encoder, most, key),
             };
-            return Ok(Diagnosis::of_chains(ChainReport::new(model, chains, &x)));
+            return Ok(Diagnosis::of_chains(ChainReport::new(fit, chains, &x)));
         }
         if let Some(weights) = posterior.log_weights() {
             let weights = Weights::new(weights);
@@ -57,12 +59,8 @@ impl Diagnosis {
             let verdict = Verdict::of(&[Finding { leaves: Trust::Nothing, reason, advice }], String::new());
             return Ok(Diagnosis { chains: None, weights: None, check: None, verdict });
         }
-        let rows = rows.ok_or_else(|| {
-            let what = format!("a posterior of kind '{}' is judged on the rows it was fitted to", posterior.kind());
-            Error::setting(what, "give their file: posterior diagnose MODEL DATA")
-        })?;
-        check_rows(model, rows)?;
-        Diagnosis::of_approximation(model, rows, draws, key)
+        let rows = fitted_rows(model, rows, posterior.kind())?;
+        Diagnosis::of_approximation(model, fit, rows, draws, key)
     }
 
     fn of_chains(report: ChainReport) -> Diagnosis {
@@ -70,28 +68,27 @@ impl Diagnosis {
         Diagnosis { chains: Some(report), weights: None, check: None, verdict }
     }
 
-    fn of_approximation(model: &Model, rows: &Encoded, draws: usize, key: Key) -> Result<Diagnosis> {
+    /// Of a model without weights: its predictions are all there is to judge.
+    fn of_predictions(model: &Model, rows: Option<&Encoded>) -> Result<Diagnosis> {
+        let check = predictive_check(model, fitted_rows(model, rows, model.fitted.kind())?)?;
+        let findings: Vec<Finding> = too_sure(&check).into_iter().collect();
+        let verdict = Verdict::of(&findings, check.clause());
+        Ok(Diagnosis { chains: None, weights: None, check: Some(check), verdict })
+    }
+
+    fn of_approximation(model: &Model, fit: &NetworkFit, rows: &Encoded, draws: usize, key: Key) -> Result<Diagnosis> {
         let problem = model.recipe.resolve(&model.encoder)?.problem(rows.data.clone())?;
-        let weights = importance_weights(&problem, &*model.posterior, draws, key.purpose(Purpose::Estimate));
+        let weights = importance_weights(&problem, &*fit.posterior, draws, key.purpose(Purpose::Estimate));
         let weights = weights.map(|w| Weights::new(&w));
-        let predictive = model.predict(rows, PREDICTIVE_DRAWS);
-        let y = model.encoder.decode_target(&rows.data.y);
-        let check = PredictiveCheck::new(&predictive, &y, model.likelihood.outcome());
-        let mut findings = Vec::new();
-        if !check.holds() {
-            findings.push(Finding {
-                leaves: Trust::Nothing,
-                reason: format!("predictions are too sure of themselves: {}", check.clause()),
-                advice: "another likelihood or network, learned noise, or fewer extreme rows".to_owned(),
-            });
-        }
+        let check = predictive_check(model, rows)?;
+        let mut findings: Vec<Finding> = too_sure(&check).into_iter().collect();
         let held = format!("but {}", check.clause());
         match &weights {
             None => findings.push(Finding {
                 leaves: Trust::Predictions,
                 reason: format!(
                     "a posterior of kind '{}' has no density to be judged by, {held}",
-                    model.posterior.kind()
+                    fit.posterior.kind()
                 ),
                 advice: "rows that were not fitted to ('posterior evaluate')".to_owned(),
             }),
@@ -112,6 +109,31 @@ impl Diagnosis {
         let verdict = Verdict::of(&findings, near);
         Ok(Diagnosis { chains: None, weights, check: Some(check), verdict })
     }
+}
+
+/// The rows that are needed to judge this kind of model.
+fn fitted_rows<'r>(model: &Model, rows: Option<&'r Encoded>, kind: &str) -> Result<&'r Encoded> {
+    let rows = rows.ok_or_else(|| {
+        let what = format!("a posterior of kind '{kind}' is judged on the rows it was fitted to");
+        Error::setting(what, "give their file: posterior diagnose MODEL DATA")
+    })?;
+    check_rows(model, rows)?;
+    Ok(rows)
+}
+
+/// Outcomes against predictions.
+fn predictive_check(model: &Model, rows: &Encoded) -> Result<PredictiveCheck> {
+    let predictive = model.predict(&rows.data.x, &model.how(PREDICTIVE_DRAWS))?;
+    let y = model.encoder.decode_target(&rows.data.y);
+    Ok(PredictiveCheck::new(&predictive, &y, model.likelihood().outcome()))
+}
+
+fn too_sure(check: &PredictiveCheck) -> Option<Finding> {
+    (!check.holds()).then(|| Finding {
+        leaves: Trust::Nothing,
+        reason: format!("predictions are too sure of themselves: {}", check.clause()),
+        advice: "another likelihood or network, learned noise, or fewer extreme rows".to_owned(),
+    })
 }
 
 /// k, as said in the middle of a sentence.

@@ -4,8 +4,12 @@
 //! tables, attacks, model files and services ask of a model. A network with a posterior over its weights ([`NetworkFit`]) is one implementor; nothing here
 //! knows of weights.
 
+mod blocks;
+mod entry;
 mod network;
 
+pub use blocks::{BLOCK, predict_blocks};
+pub use entry::{Estimator, MODELS, ModelEntry, ModelFit, Restoring, find_model, register_model};
 pub use network::NetworkFit;
 
 use crate::data::Values;
@@ -83,7 +87,7 @@ pub trait Function: Send {
     /// The likelihood's own parameters under this draw.
     fn noise(&self) -> &[f64];
 
-    /// f(x): `x` of rows × inputs, `f` of rows × outputs. `first` is the number of the first row, should the function be random in rows.
+    /// f(x): `x` of rows × inputs, `f` of rows × outputs.
     fn eval(&mut self, x: &[f64], f: &mut [f64]);
 
     /// vᵀ ∂f/∂x of every row at the x of the last [`Function::eval`]: `v` of rows × outputs, `dx` of rows × inputs.
@@ -111,13 +115,17 @@ pub trait Fitted: Send + Sync + Debug {
     /// log p(D), or an estimate or lower bound of it; targets as the model sees them.
     fn log_evidence(&self) -> Option<f64>;
 
+    /// What it consists of, in a few words for people.
+    fn describe(&self) -> String;
+
+    /// Numbers that were fitted or are kept of the data: its size.
+    fn parameters(&self) -> usize;
+
     /// How it is kept in a model file.
     fn save(&self) -> Result<Saved>;
 
-    /// Itself, where it is a network with a posterior over its weights.
-    fn as_network(&self) -> Option<&NetworkFit> {
-        None
-    }
+    /// Itself, where it is a network with a posterior over its weights: what weights can be inspected, compressed or diagnosed by.
+    fn as_network(&self) -> Option<&NetworkFit>;
 }
 
 /// Numbers and bytes of a model file, by name.

@@ -99,14 +99,10 @@ impl Fitted for NetworkFit {
                 if let Some(made) = self.linearised.get().filter(|m| m.is_for(how.draws, &how.scale)) {
                     return Ok(made.predict(x));
                 }
-                match self.linearised(how, link) {
-                    Ok(made) => {
-                        let predictive = made.predict(x);
-                        let _ = self.linearised.set(made);
-                        Ok(predictive)
-                    }
-                    Err(_) => Ok(self.by_draws(how).predict(x)),
-                }
+                let made = self.linearised(how, link)?;
+                let predictive = made.predict(x);
+                let _ = self.linearised.set(made);
+                Ok(predictive)
             }
         }
     }
@@ -122,6 +118,14 @@ impl Fitted for NetworkFit {
 
     fn log_evidence(&self) -> Option<f64> {
         self.posterior.log_evidence()
+    }
+
+    fn describe(&self) -> String {
+        self.network.describe().join(", ")
+    }
+
+    fn parameters(&self) -> usize {
+        self.posterior.dim()
     }
 
     fn save(&self) -> Result<Saved> {

@@ -19,7 +19,7 @@ use crate::family::FullCovariance;
 use crate::math::MatRef;
 use crate::math::linalg::Eigen;
 use crate::nn::{LayerSpec, NetworkSpec};
-use crate::posterior::{BlockGaussian, GaussianBlock};
+use crate::posterior::{BlockGaussian, ExactGaussian, GaussianBlock};
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
@@ -204,7 +204,8 @@ impl Method for LinearInference {
         let (fits, kl) = exact(problem, last, &features, &variances, &prior)?;
         w[..last.len()].copy_from_slice(&means(last, &fits));
         let log_evidence = fits.iter().map(LinearRegression::log_evidence).sum();
-        let posterior = BlockGaussian::new(w, vec![block(last, &fits)?], Some(log_evidence));
+        let (block, exact) = block(last, &fits)?;
+        let posterior = BlockGaussian::new(w, vec![block], Some(log_evidence)).with_exact(exact);
         // Where q is the posterior, log p(D) = E_q[log p(D | w)] − KL[q ‖ p].
         let record = EpochRecord { epoch: 1, objective: log_evidence, nll: -log_evidence - kl, penalty: kl, beta: 1.0 };
         let summary = FitSummary {
@@ -219,11 +220,18 @@ impl Method for LinearInference {
     }
 }
 
-/// The covariance of all targets by its eigenvectors.
-fn block(last: Last, fits: &[LinearRegression]) -> Result<GaussianBlock> {
+/// The covariance of all targets by its eigenvectors; and, with the means, in double precision.
+fn block(last: Last, fits: &[LinearRegression]) -> Result<(GaussianBlock, ExactGaussian)> {
     let (n, k) = (last.len(), last.inputs + 1);
     let (mut left, mut std) = (vec![0.0; n * n], vec![0.0; n]);
+    let mut exact = ExactGaussian { mean: vec![0.0; n], root: vec![0.0; n * n] };
     for (target, fit) in fits.iter().enumerate() {
+        // Σ = A⁻¹ = L⁻ᵀL⁻¹ with A = L Lᵀ.
+        let inverse = fit.precision().lower_inverse();
+        for i in 0..k {
+            exact.mean[last.at(i, target)] = fit.mean()[i];
+            (0..k).for_each(|j| exact.root[last.at(i, target) * n + last.at(j, target)] = inverse[j * k + i]);
+        }
         let eigen = Eigen::new(&fit.covariance(), k)?;
         for j in 0..k {
             let column = last.at(j, target);
@@ -232,7 +240,8 @@ fn block(last: Last, fits: &[LinearRegression]) -> Result<GaussianBlock> {
             (0..k).for_each(|i| left[last.at(i, target) * n + column] = eigen.vectors()[i * k + j] as f32);
         }
     }
-    Ok(GaussianBlock { start: 0, rows: n, columns: 1, turned: 0, scale: vec![1.0; n], left, right: Vec::new(), std })
+    let (scale, right) = (vec![1.0; n], Vec::new());
+    Ok((GaussianBlock { start: 0, rows: n, columns: 1, turned: 0, scale, left, right, std }, exact))
 }
 
 /// What the evidence chose, for the user.

@@ -73,10 +73,11 @@ pub use stochastic_chain::StochasticTrainer;
 pub use swag::{PathMoments, SwagInference, SwagTrainer};
 pub use train::{EpochRecord, FitSummary, StepPlan};
 
-use crate::error::{Error, Result, suggest};
+use crate::error::{Error, Result};
 use crate::nn::NetworkSpec;
 use crate::posterior::Posterior;
 use crate::problem::Problem;
+use crate::registry::Registry;
 use crate::rng::Key;
 use crate::settings::{Setting, Settings, Value};
 use std::fmt::Debug;
@@ -171,10 +172,24 @@ impl MethodEntry {
     }
 }
 
+static REGISTERED: Registry<MethodEntry> = Registry::new("method", METHODS, |m| m.name);
+
+/// Every method, those of other crates included.
+pub fn methods() -> Vec<&'static MethodEntry> {
+    REGISTERED.all()
+}
+
+/// Adds a method of another crate: it is then found by its name, in configurations and model files too. An error where the name is taken.
+pub fn register_method(entry: MethodEntry) -> Result<()> {
+    if crate::fitted::find_model(entry.name).is_some() {
+        let what = format!("there is a method '{}' already", entry.name);
+        return Err(Error::setting(what, "give the new one another name, and register it once"));
+    }
+    REGISTERED.add(entry)
+}
+
 /// A method by name.
 pub fn find(name: &str) -> Result<&'static MethodEntry> {
-    METHODS.iter().find(|m| m.name == name).ok_or_else(|| {
-        let names: Vec<_> = METHODS.iter().map(|m| m.name).collect();
-        Error::setting(format!("there is no method '{name}'"), suggest(name, names))
-    })
+    let models: Vec<&str> = crate::fitted::ModelEntry::all().iter().map(|m| m.name).collect();
+    REGISTERED.get(name).ok_or_else(|| REGISTERED.unknown(name, &models))
 }

@@ -23,7 +23,7 @@ use super::chains::{ChainPlan, Transition, run_chains};
 use super::observer::Observer;
 use super::starts::{self, Starts};
 use super::train::FitSummary;
-use super::{Fit, METHODS, find};
+use super::{Fit, find, methods};
 use crate::error::{Error, Result};
 use crate::kernel::Target;
 use crate::posterior::{Chains, DrawsPosterior};
@@ -78,7 +78,7 @@ pub fn sample<D: LogDensity>(
 ) -> Result<Chains> {
     let method = find(method)?.configure(settings)?;
     let Some(sampler) = method.sampler() else {
-        let all = METHODS.iter().filter(|m| m.configure(&[]).is_ok_and(|m| m.sampler().is_some()));
+        let all = methods().into_iter().filter(|m| m.configure(&[]).is_ok_and(|m| m.sampler().is_some()));
         let names: Vec<&str> = all.map(|m| m.name).collect();
         return Err(Error::setting(
             format!("the method '{}' does not sample a density", method.name()),

@@ -23,9 +23,10 @@ pub use heteroscedastic::Heteroscedastic;
 pub use poisson::Poisson;
 pub use student_t::StudentT;
 
-use crate::error::{Error, Result, suggest};
+use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::nn::BlockSpec;
+use crate::registry::Registry;
 use crate::rng::Stream;
 use crate::settings::{Setting, Settings};
 use std::fmt::Debug;
@@ -159,12 +160,21 @@ pub struct LikelihoodEntry {
 pub const LIKELIHOODS: &[LikelihoodEntry] =
     &[gaussian::ENTRY, heteroscedastic::ENTRY, categorical::ENTRY, bernoulli::ENTRY, poisson::ENTRY, student_t::ENTRY];
 
+static REGISTERED: Registry<LikelihoodEntry> = Registry::new("likelihood", LIKELIHOODS, |l| l.name);
+
+/// Every likelihood, those of other crates included.
+pub fn likelihoods() -> Vec<&'static LikelihoodEntry> {
+    REGISTERED.all()
+}
+
+/// Adds a likelihood of another crate: it is then found by its name, in configurations and model files too. An error where the name is taken.
+pub fn register_likelihood(entry: LikelihoodEntry) -> Result<()> {
+    REGISTERED.add(entry)
+}
+
 /// The row of that name; an unknown name is an error that tells the nearest one.
 pub fn find(name: &str) -> Result<&'static LikelihoodEntry> {
-    LIKELIHOODS.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let names: Vec<_> = LIKELIHOODS.iter().map(|entry| entry.name).collect();
-        Error::setting(format!("there is no likelihood '{name}'"), suggest(name, names))
-    })
+    REGISTERED.find(name)
 }
 
 /// The likelihood for outcomes of this kind when the user names none.

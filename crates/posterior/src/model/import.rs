@@ -201,15 +201,13 @@ pub fn import(
         trace: Vec::new(),
     };
     Ok(Model {
-        recipe: resolved.recipe,
+        recipe: resolved.recipe.clone(),
         encoder,
         seed: 0,
         rows: data.rows,
         summary: none,
-        network,
-        likelihood,
         calibration: None,
-        posterior: Arc::new(PointPosterior::new(w)),
+        fitted: Arc::new(resolved.fitted(Arc::new(PointPosterior::new(w)))),
     })
 }
 

@@ -6,27 +6,28 @@ mod recipe;
 mod usual;
 
 pub use import::{ImportOptions, import};
-pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
+pub use recipe::{Choice, LayerPrior, Plan, Recipe, Resolved, ResolvedModel};
 pub use usual::FEW;
 
 use crate::apply::calibrate::Calibration;
-use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
-use crate::error::Result;
+use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
+use crate::error::{Error, Result};
+use crate::fitted::{Fitted, How, ModelFit, NetworkFit, predict_blocks};
 use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
-use crate::nn::AnyNetwork;
-use crate::posterior::Posterior;
-use crate::predict::{LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
+use crate::posterior::{Chains, Posterior};
+use crate::predict::{Predictive, TargetScale};
 use crate::rng::Key;
-use crate::settings::Value;
+use crate::score::{Needs, ScoreBuilder, Scored};
+use std::ops::Range;
 use std::sync::Arc;
 
-/// A network with its posterior and the transforms of its data.
+/// Something fitted, with the transforms of its data.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// What was fitted, and how; every setting spelled out.
     pub recipe: Recipe,
-    /// From a user's table to rows of the network.
+    /// From a user's table to rows of numbers.
     pub encoder: Encoder,
     /// What the random streams of the fit were keyed by.
     pub seed: u64,
@@ -36,12 +37,8 @@ pub struct Model {
     pub calibration: Option<Calibration>,
     /// How the fit went.
     pub summary: FitSummary,
-    /// f_w.
-    pub network: Arc<dyn AnyNetwork>,
-    /// p(y | f).
-    pub likelihood: Arc<dyn Likelihood>,
-    /// q(w).
-    pub posterior: Arc<dyn Posterior>,
+    /// What predicts.
+    pub fitted: Arc<dyn Fitted>,
 }
 
 impl Model {
@@ -67,7 +64,8 @@ impl Model {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
-        Model::fit_encoded(recipe, start.encoder.clone(), table, Some(start.posterior.clone()), seed, observer)
+        let posterior = start.network("another fit begins at its weights")?.posterior.clone();
+        Model::fit_encoded(recipe, start.encoder.clone(), table, Some(posterior), seed, observer)
     }
 
     fn fit_encoded(
@@ -79,81 +77,89 @@ impl Model {
         observer: &mut dyn Observer,
     ) -> Result<Model> {
         let Encoded { data, .. } = encoder.encode(table, true)?;
-        let rows = data.rows;
-        let mut resolved = recipe.with_default_method(&encoder, rows)?.resolve(&encoder)?;
-        let mut problem = resolved.clone().problem(data)?;
-        if recipe.leaves_prior_open() && start.is_none() {
-            resolved = usual::with_prior_by_evidence(&resolved, &problem, Key::new(seed)).resolve(&encoder)?;
-            problem = problem.with_prior(resolved.prior.clone())?;
-        }
-        let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
-        let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
-        if let Some(start) = start {
-            problem = problem.with_start(start)?;
-        }
-        let fit = method.fit(&problem, Key::new(seed), observer)?;
-        Ok(Model {
-            recipe,
-            encoder,
-            seed,
-            rows,
-            calibration: None,
-            summary: fit.summary,
-            network,
-            likelihood,
-            posterior: fit.posterior.into(),
+        let (rows, key) = (data.rows, Key::new(seed));
+        let mut plan = recipe.with_default_method(&encoder, rows)?.plan(&encoder)?;
+        let fit = match &mut plan {
+            Plan::Network(resolved) => {
+                let mut problem = resolved.clone().problem(data)?;
+                if recipe.leaves_prior_open() && start.is_none() {
+                    **resolved = usual::with_prior_by_evidence(resolved, &problem, key).resolve(&encoder)?;
+                    problem = problem.with_prior(resolved.prior.clone())?;
+                }
+                if let Some(start) = start {
+                    problem = problem.with_start(start)?;
+                }
+                resolved.fit_problem(&problem, key, observer)?
+            }
+            Plan::Model(model) if start.is_some() => {
+                let what = format!("'{}' is no network, so it cannot begin at the weights of one", model.entry.name);
+                return Err(Error::setting(what, "fit it without a start"));
+            }
+            Plan::Model(model) => model.estimator.fit(data, model.likelihood.clone(), key, observer)?,
+        };
+        let ModelFit { fitted, summary } = fit;
+        Ok(Model { recipe: plan.into_recipe(), encoder, seed, rows, calibration: None, summary, fitted })
+    }
+
+    /// p(y | f).
+    pub fn likelihood(&self) -> &Arc<dyn Likelihood> {
+        self.fitted.likelihood()
+    }
+
+    /// The network and the posterior over its weights; `why` says what they are wanted for, should the model be no network.
+    pub fn network(&self, why: &str) -> Result<&NetworkFit> {
+        self.fitted.as_network().ok_or_else(|| {
+            let what = format!("a model of kind '{}' has no weights, and {why}", self.fitted.kind());
+            Error::setting(what, "fit a network, for example with mean-field")
         })
     }
 
-    /// A predictor with S draws.
-    pub fn predictor(&self, draws: usize) -> NetworkPredictor {
-        NetworkPredictor {
-            network: self.network.clone(),
-            likelihood: self.likelihood.clone(),
-            posterior: self.posterior.clone(),
-            draws,
-            key: Key::new(self.seed),
-            scale: Model::target_scale(&self.encoder),
-        }
+    /// The Markov chains that its weights were drawn by.
+    pub fn chains(&self) -> Option<&Chains> {
+        self.fitted.as_network().and_then(|fit| fit.posterior.chains())
     }
 
-    /// A predictor by moments, with S components; an error where the posterior is not a diagonal Gaussian or a layer is not
-    /// dense.
-    pub fn moments_predictor(&self, components: usize) -> Result<MomentsPredictor> {
-        let scale = Model::target_scale(&self.encoder);
-        MomentsPredictor::new(&*self.network, self.likelihood.clone(), &*self.posterior, components, scale)
+    /// With other weights: the same network under another posterior, not calibrated.
+    pub fn with_posterior(&self, posterior: Arc<dyn Posterior>) -> Result<Model> {
+        let fit = self.network("its weights are to be replaced")?;
+        let fitted = NetworkFit::new(fit.network.clone(), fit.likelihood.clone(), posterior, fit.link);
+        Ok(Model { fitted: Arc::new(fitted), calibration: None, ..self.clone() })
     }
 
-    /// A predictor by the linearised network, with S components; an error where the posterior is neither a Gaussian over blocks, as that of
-    /// `laplace` is, nor a mixture of them.
-    pub fn linearised_predictor(&self, components: usize, link: Link) -> Result<LinearisedMixture> {
-        let (network, likelihood) = (self.network.clone(), self.likelihood.clone());
-        let scale = Model::target_scale(&self.encoder);
-        LinearisedMixture::new(network, likelihood, &*self.posterior, components, link, scale)
+    /// How predictions are made by the model's own route, in the user's units, keyed by the model's seed.
+    pub fn how(&self, draws: usize) -> How {
+        How::new(draws, Key::new(self.seed)).scaled(Model::target_scale(&self.encoder))
     }
 
-    /// How the recipe wants to predict: linearised where the method's setting `predictive` says so, else by draws.
-    pub fn link(&self) -> Option<Link> {
-        if self.posterior.gaussians().is_empty() {
-            return None;
-        }
-        match self.recipe.method.settings.get("predictive") {
-            Some(Value::Text(word)) if word == "linearised" => Some(Link::Average),
-            Some(Value::Text(word)) if word == "probit" => Some(Link::Probit),
-            _ => None,
-        }
+    /// The predictive distribution at encoded inputs, calibrated where the model is.
+    pub fn predict(&self, x: &Values, how: &How) -> Result<Predictive> {
+        Ok(self.calibrated(self.fitted.predict(x, how)?))
     }
 
-    /// The predictive distribution at encoded rows, in the way the recipe wants it, calibrated where the model is.
-    pub fn predict(&self, rows: &Encoded, draws: usize) -> Predictive {
-        let predictive = match self.link().and_then(|link| self.linearised_predictor(draws, link).ok()) {
-            Some(linearised) => linearised.predict(&rows.data.x),
-            None => self.predictor(draws).predict(&rows.data.x),
-        };
-        self.calibrated(predictive)
+    /// Predicts encoded inputs block by block, so that memory does not grow with their number; `take` gets the numbers of a block's rows and
+    /// their predictive distribution, before calibration.
+    pub fn predict_blocks(
+        &self,
+        x: &Values,
+        how: &How,
+        take: impl FnMut(Range<usize>, Predictive) -> Result<()>,
+    ) -> Result<()> {
+        predict_blocks(&*self.fitted, x, how, take)
     }
 
-    /// A predictor's answer at the model's temperature, where it has one.
+    /// What scores need of encoded rows with known outcomes, calibrated where the model is; block by block.
+    pub fn score(&self, rows: &Dataset, how: &How) -> Result<Scored> {
+        let y = self.encoder.decode_target(&rows.y);
+        let targets = self.likelihood().targets().max(1);
+        let mut builder = ScoreBuilder::new(self.likelihood().outcome(), Needs::all());
+        self.predict_blocks(&rows.x, how, |part, raw| {
+            builder.push(&self.calibrated(raw), &y[part.start * targets..part.end * targets]);
+            Ok(())
+        })?;
+        Ok(builder.finish())
+    }
+
+    /// A predictive distribution at the model's temperature, where it has one.
     pub fn calibrated(&self, predictive: Predictive) -> Predictive {
         match self.calibration.as_ref().and_then(|c| c.temperature) {
             Some(temperature) => predictive.tempered(temperature),

@@ -3,11 +3,15 @@
 use super::usual;
 use crate::data::{Dataset, Encoder, TargetKind};
 use crate::error::{Error, Result};
-use crate::inference::{self, Method};
+use crate::fitted::{self, Estimator, ModelEntry, ModelFit, NetworkFit};
+use crate::inference::{self, Method, Observer};
 use crate::likelihood::{self, Likelihood, Outcome};
 use crate::nn::{AnyNetwork, NetworkSpec, Role, Shape};
+use crate::posterior::Posterior;
+use crate::predict::Link;
 use crate::prior::{self, Prior};
 use crate::problem::{Problem, full_layout};
+use crate::rng::Key;
 use crate::settings::{Settings, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -94,28 +98,89 @@ pub struct Resolved {
     pub prior: Prior,
 }
 
+/// A recipe for a model that is no network, made definite for given data.
+#[derive(Debug)]
+pub struct ResolvedModel {
+    /// With every name and setting spelled out.
+    pub recipe: Recipe,
+    /// Which model.
+    pub entry: &'static ModelEntry,
+    /// Its settings.
+    pub settings: Settings,
+    /// p(y | f).
+    pub likelihood: Arc<dyn Likelihood>,
+    /// Fits it.
+    pub estimator: Box<dyn Estimator>,
+}
+
+/// What a recipe asks for.
+#[derive(Debug)]
+pub enum Plan {
+    /// A network, and a method for the posterior of its weights.
+    Network(Box<Resolved>),
+    /// A model of its own kind.
+    Model(Box<ResolvedModel>),
+}
+
+impl Plan {
+    /// With every name and setting spelled out.
+    pub fn into_recipe(self) -> Recipe {
+        match self {
+            Plan::Network(resolved) => resolved.recipe,
+            Plan::Model(model) => model.recipe,
+        }
+    }
+}
+
 impl Recipe {
-    /// Names and settings checked, network built, for the inputs and targets of an encoder.
-    pub fn resolve(&self, encoder: &Encoder) -> Result<Resolved> {
-        let input = encoder.input_shape();
+    /// Names and settings checked, for the inputs and targets of an encoder, whatever kind of model the method names.
+    pub fn plan(&self, encoder: &Encoder) -> Result<Plan> {
+        let Some(entry) = self.method.name.as_deref().and_then(fitted::find_model) else {
+            return Ok(Plan::Network(Box::new(self.resolve(encoder)?)));
+        };
+        let settings = entry.settings(&self.method.pairs())?;
+        let (recipe, outcome, width) = self.outcome(encoder);
+        let (chosen, likelihood) = recipe.resolve_likelihood(outcome, width, entry.real_likelihood)?;
+        let recipe = Recipe {
+            network: NetworkSpec { layers: Vec::new() },
+            likelihood: chosen,
+            prior: Choice::default(),
+            layer_priors: Vec::new(),
+            method: Choice::resolved(entry.name, &settings),
+        };
+        let estimator = (entry.build)(&settings)?;
+        Ok(Plan::Model(Box::new(ResolvedModel { recipe, entry, settings, likelihood, estimator })))
+    }
+
+    /// What the targets of an encoder are, and how many targets or classes; with what the likelihood has to know of them.
+    fn outcome(&self, encoder: &Encoder) -> (Recipe, Outcome, usize) {
+        let mut recipe = self.clone();
         match encoder.target_kind() {
-            TargetKind::Real(_) => self.resolve_for(input, Outcome::Real, 1),
-            TargetKind::Class { names, .. } => self.resolve_for(input, Outcome::Class, names.len()),
+            TargetKind::Real(_) => (recipe, Outcome::Real, 1),
+            TargetKind::Class { names, .. } => (recipe, Outcome::Class, names.len()),
             TargetKind::Count { mean } => {
                 // Counts are not standardised; the network says how far a row is from the usual rate instead.
-                let mut recipe = self.clone();
                 recipe.likelihood.settings.entry("offset".to_owned()).or_insert(Value::Float(mean.ln()));
-                recipe.resolve_for(input, Outcome::Count, 1)
+                (recipe, Outcome::Count, 1)
             }
         }
     }
 
-    /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
-    pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
-        let method_entry = inference::find(self.method.name.as_deref().unwrap_or(usual::WITH_FEW_ROWS))?;
-        let method = method_entry.configure(&self.method.pairs())?;
+    /// Names and settings checked, network built, for the inputs and targets of an encoder.
+    pub fn resolve(&self, encoder: &Encoder) -> Result<Resolved> {
+        let (recipe, outcome, width) = self.outcome(encoder);
+        recipe.resolve_for(encoder.input_shape(), outcome, width)
+    }
+
+    /// The likelihood that is chosen, or else suits the outcome.
+    fn resolve_likelihood(
+        &self,
+        outcome: Outcome,
+        width: usize,
+        of_real: &str,
+    ) -> Result<(Choice, Arc<dyn Likelihood>)> {
         let usual = match outcome {
-            Outcome::Real => method.real_likelihood(),
+            Outcome::Real => of_real,
             _ => likelihood::default_for(outcome, width),
         };
         let chosen = self.likelihood.name.as_deref().unwrap_or(usual);
@@ -137,6 +202,14 @@ impl Recipe {
         }
         let settings = Settings::resolve(entry.settings, &self.likelihood.pairs(), &format!("likelihood '{chosen}'"))?;
         let likelihood = (entry.build)(&settings, width)?;
+        Ok((Choice::resolved(chosen, &settings), likelihood))
+    }
+
+    /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
+    pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
+        let method_entry = inference::find(self.method.name.as_deref().unwrap_or(usual::WITH_FEW_ROWS))?;
+        let method = method_entry.configure(&self.method.pairs())?;
+        let (chosen, likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
         let spec = method.network(&self.network)?;
         let network: Arc<dyn AnyNetwork> = Arc::new(spec.build(input, likelihood.outputs())?);
         let parameters = network.layout().len();
@@ -158,7 +231,7 @@ impl Recipe {
         }
         let recipe = Recipe {
             network: spec,
-            likelihood: Choice::resolved(chosen, &settings),
+            likelihood: chosen,
             prior: Choice::resolved(prior_entry.name, &prior_settings),
             layer_priors: self.layer_priors.clone(),
             method: Choice::resolved(method.name(), method.settings()),
@@ -177,5 +250,34 @@ impl Resolved {
     /// The problem on encoded data.
     pub fn problem(self, data: Dataset) -> Result<Problem> {
         Problem::new(self.network, self.likelihood, self.prior, data)
+    }
+
+    /// Fits a problem made of these parts.
+    pub fn fit_problem(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<ModelFit> {
+        let fit = self.method()?.fit(problem, key, observer)?;
+        Ok(ModelFit { fitted: Arc::new(self.fitted(fit.posterior.into())), summary: fit.summary })
+    }
+
+    /// The network under a posterior over its weights, predicting as the method's settings say.
+    pub fn fitted(&self, posterior: Arc<dyn Posterior>) -> NetworkFit {
+        let link = match self.recipe.method.settings.get("predictive") {
+            Some(Value::Text(word)) if word == "linearised" => Some(Link::Average),
+            Some(Value::Text(word)) if word == "probit" => Some(Link::Probit),
+            _ => None,
+        };
+        NetworkFit::new(self.network.clone(), self.likelihood.clone(), posterior, link)
+    }
+}
+
+impl Estimator for Resolved {
+    /// The likelihood is its own, for which the network was built.
+    fn fit(
+        &self,
+        data: Dataset,
+        _likelihood: Arc<dyn Likelihood>,
+        key: Key,
+        observer: &mut dyn Observer,
+    ) -> Result<ModelFit> {
+        self.fit_problem(&self.clone().problem(data)?, key, observer)
     }
 }

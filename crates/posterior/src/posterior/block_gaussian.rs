@@ -3,7 +3,8 @@
 //! A block is a matrix of rows × columns parameters, W = M + diag(s) L (σ ⊙ Z) Rᵀ with L, R orthogonal (identities where they are left out), s a
 //! scale of every row (the prior's), Z standard normal: the covariance is (diag(s)L ⊗ R) diag(σ²) (diag(s)L ⊗ R)ᵀ. With one column and L alone
 //! that is any covariance; with neither it is diagonal; with both it is a Kronecker-factored one. Parameters in no block are fixed. Eigenvectors
-//! rather than a triangular root: rounded to f32, directions that the data pin down keep their small variance.
+//! rather than a triangular root: rounded to f32, directions that the data pin down keep their small variance. What is exact, a linear model, also keeps its mean
+//! and a root of its covariance in double precision ([`ExactGaussian`]): closed forms are then right to the last digits.
 //!
 //! Cost of a draw: rows² · columns + rows · columns² per block.
 
@@ -74,12 +75,22 @@ impl GaussianBlock {
     }
 }
 
+/// Mean and covariance of the parameters of one block in double precision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExactGaussian {
+    /// Of the block's parameters, in the order of w.
+    pub mean: Vec<f64>,
+    /// F of Σ = F Fᵀ, n × n.
+    pub root: Vec<f64>,
+}
+
 /// Independent Gaussians over blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockGaussian {
     mean: Vec<f32>,
     blocks: Vec<GaussianBlock>,
     log_evidence: Option<f64>,
+    exact: Option<ExactGaussian>,
 }
 
 const KIND: &str = "block-gaussian";
@@ -93,9 +104,25 @@ impl BlockGaussian {
     /// If blocks overlap, do not fit, or a length is wrong.
     pub fn new(mean: Vec<f32>, blocks: Vec<GaussianBlock>, log_evidence: Option<f64>) -> Self {
         match check(mean.len(), &blocks) {
-            Ok(()) => BlockGaussian { mean, blocks, log_evidence },
+            Ok(()) => BlockGaussian { mean, blocks, log_evidence, exact: None },
             Err(what) => panic!("{what}"),
         }
+    }
+
+    /// With the one block's mean and covariance in double precision too.
+    ///
+    /// # Panics
+    /// If there are several blocks, or a length is wrong.
+    #[must_use]
+    pub fn with_exact(mut self, exact: ExactGaussian) -> Self {
+        assert!(fits(&exact, &self.blocks), "mean and root of one block");
+        self.exact = Some(exact);
+        self
+    }
+
+    /// The one block in double precision, where it is kept so.
+    pub fn exact(&self) -> Option<&ExactGaussian> {
+        self.exact.as_ref()
     }
 
     /// m, and the fixed parameters.
@@ -131,8 +158,32 @@ impl BlockGaussian {
             blocks.push(GaussianBlock { start: high * DIGIT + low, rows, columns, turned, scale, left, right, std });
         }
         check(dim, &blocks).map_err(damaged)?;
-        Ok(Box::new(BlockGaussian { mean, blocks, log_evidence }))
+        let exact = match (tensors(EXACT_MEAN), tensors(EXACT_ROOT)) {
+            (Some(mean), Some(root)) => {
+                let part = ExactGaussian { mean: numbers(&mean), root: numbers(&root) };
+                let finite = part.mean.iter().chain(&part.root).all(|v| v.is_finite());
+                if !(finite && fits(&part, &blocks)) {
+                    return Err(damaged("the exact mean or covariance does not fit its block".to_owned()));
+                }
+                Some(part)
+            }
+            _ => None,
+        };
+        Ok(Box::new(BlockGaussian { mean, blocks, log_evidence, exact }))
     }
+}
+
+/// Names under which double precision is kept, as bytes.
+const EXACT_MEAN: &str = "exact.mean";
+const EXACT_ROOT: &str = "exact.root";
+
+fn fits(exact: &ExactGaussian, blocks: &[GaussianBlock]) -> bool {
+    matches!(blocks, [one] if exact.mean.len() == one.len() && one.len().checked_mul(one.len()) == Some(exact.root.len()))
+}
+
+/// Numbers in double precision from bytes that come as numbers from 0 to 255.
+fn numbers(bytes: &[f32]) -> Vec<f64> {
+    bytes.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(b.map(|v| v as u8))).collect()
 }
 
 /// Whether blocks are as long as they say, follow on each other, and fit.
@@ -198,6 +249,13 @@ impl Posterior for BlockGaussian {
     }
     fn as_blocks(&self) -> Option<&BlockGaussian> {
         Some(self)
+    }
+    fn packed(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let bytes = |v: &[f64]| v.iter().flat_map(|v| v.to_le_bytes()).collect();
+        match &self.exact {
+            Some(exact) => vec![(EXACT_MEAN, bytes(&exact.mean)), (EXACT_ROOT, bytes(&exact.root))],
+            None => Vec::new(),
+        }
     }
     fn tensors(&self) -> Vec<Tensor> {
         let tensor = |name: String, data: Vec<f32>| Tensor { name, shape: vec![data.len()], data };

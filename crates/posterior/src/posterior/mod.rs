@@ -13,7 +13,7 @@ mod prior;
 mod sparse;
 mod weighted;
 
-pub use block_gaussian::{BlockGaussian, GaussianBlock};
+pub use block_gaussian::{BlockGaussian, ExactGaussian, GaussianBlock};
 pub use draws::{Chain, Chains, DrawsPosterior};
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};

@@ -87,9 +87,15 @@ impl LinearisedPredictor {
         let leaves: Vec<Leaf> = all.into_iter().filter(|l| l.start + l.len() > first).collect();
         let size = network.layout().len();
         let mean = &posterior.mean()[..size];
-        let way = match UnitForm::of(posterior, &leaves) {
-            Some(unit) => Some(Way::Unit(unit, Passes::at(mean))),
-            None => Form::new(posterior, &leaves).map(|form| Way::Other(form, Passes::at(mean))),
+        let way = match (posterior.exact(), UnitForm::of(posterior, &leaves)) {
+            (None, Some(unit)) => Some(Way::Unit(unit, Passes::at(mean))),
+            (exact, _) => Form::new(posterior, &leaves).map(|form| {
+                let mut passes = Passes::<f64>::at(mean);
+                if let (Some(exact), Some(block)) = (exact, posterior.blocks().first()) {
+                    passes.w[block.start..block.start + exact.mean.len()].copy_from_slice(&exact.mean);
+                }
+                Way::Other(form, passes)
+            }),
         };
         let way = way.ok_or_else(|| {
             odd("the posterior's blocks are not those of the network's layers, so it cannot be linearised".to_owned())

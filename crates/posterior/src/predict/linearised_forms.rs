@@ -51,6 +51,9 @@ pub(super) fn whole_factor(q: &BlockGaussian, start: usize, n: usize) -> Option<
     if block.columns != 1 || block.left.is_empty() || block.start != start || block.len() != n {
         return None;
     }
+    if let Some(exact) = q.exact() {
+        return Some(exact.root.clone());
+    }
     let mut factor = wide(&block.left);
     for (row, scale) in factor.chunks_exact_mut(n).zip(&block.scale) {
         row.iter_mut().zip(&block.std).for_each(|(f, s)| *f *= f64::from(*scale) * f64::from(*s));

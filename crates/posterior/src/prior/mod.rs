@@ -18,9 +18,10 @@ pub use normal::Normal;
 pub use scale_mixture::ScaleMixture;
 
 use crate::Precision;
-use crate::error::{Error, Result, suggest};
+use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::nn::{Layout, Role};
+use crate::registry::Registry;
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
 use crate::simd_fn;
@@ -68,12 +69,21 @@ pub type BuildPrior = fn(&Settings, Option<f64>) -> Result<Arc<dyn BlockPrior>>;
 /// Every prior there is.
 pub const PRIORS: &[PriorEntry] = &[normal::ENTRY, laplace::ENTRY, scale_mixture::ENTRY, log_uniform::ENTRY];
 
+static REGISTERED: Registry<PriorEntry> = Registry::new("prior", PRIORS, |p| p.name);
+
+/// Every prior, those of other crates included.
+pub fn priors() -> Vec<&'static PriorEntry> {
+    REGISTERED.all()
+}
+
+/// Adds a prior of another crate: it is then found by its name, in configurations and model files too. An error where the name is taken.
+pub fn register_prior(entry: PriorEntry) -> Result<()> {
+    REGISTERED.add(entry)
+}
+
 /// The row of that name; an unknown name is an error that tells the nearest one.
 pub fn find(name: &str) -> Result<&'static PriorEntry> {
-    PRIORS.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let names: Vec<_> = PRIORS.iter().map(|entry| entry.name).collect();
-        Error::setting(format!("there is no prior '{name}'"), suggest(name, names))
-    })
+    REGISTERED.find(name)
 }
 
 const WEIGHT_STD: Setting = Setting {

@@ -3,7 +3,7 @@
 //! A resample is a count per row, so that scores are computed from what each row contributes and nothing is predicted again. Cost:
 //! 200·N per score. What varies is the rows; the fit and the posterior's draws are held.
 
-use super::{METRICS, Metric, Score, Scored};
+use super::{Metric, Score, Scored, metrics};
 use crate::rng::{Key, Purpose, Stream};
 use rayon::prelude::*;
 
@@ -25,7 +25,7 @@ pub struct Rated {
 pub fn rate(scored: &Scored, key: Key) -> Vec<Rated> {
     let n = scored.y.len();
     let all: Vec<(&'static Metric, Score<'_>)> =
-        METRICS.iter().filter_map(|m| Some((m, (m.functional)(scored)?))).collect();
+        metrics().into_iter().filter_map(|m| Some((m, (m.functional)(scored)?))).collect();
     let of = |weights: &[f64]| -> Vec<f64> {
         let value = |score: &Score<'_>| match score {
             Score::Of(f) => f(weights),

@@ -29,6 +29,8 @@ pub use ranking::{mean_and_error, mean_ranks, paired};
 pub use roc::Roc;
 pub use scored::{Needs, ScoreBuilder, Scored};
 
+use crate::registry::Registry;
+
 /// Probabilities of the central intervals that are scored.
 pub const LEVELS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
 
@@ -94,9 +96,21 @@ pub const METRICS: &[Metric] = &[
     risk_coverage::METRIC,
 ];
 
+static REGISTERED: Registry<Metric> = Registry::new("metric", METRICS, |m| m.name);
+
+/// Every metric, those of other crates included.
+pub fn metrics() -> Vec<&'static Metric> {
+    REGISTERED.all()
+}
+
+/// Adds a metric of another crate: evaluations then show it. An error where the name is taken.
+pub fn register_metric(metric: Metric) -> crate::error::Result<()> {
+    REGISTERED.add(metric)
+}
+
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|m| m.name == name)
+    REGISTERED.get(name)
 }
 
 /// Σ wᵢ vᵢ / Σ wᵢ over rows that count.

@@ -3,7 +3,7 @@
 //! A block of predictions is asked once for everything that the wanted metrics need of it and can then be dropped: what is kept is some 90 bytes a row,
 //! whatever the number of draws.
 
-use super::{LEVELS, METRICS, Metric};
+use super::{LEVELS, Metric, metrics};
 use crate::likelihood::Outcome;
 use crate::predict::{ClassUncertainty, Predictive, RealUncertainty};
 
@@ -23,6 +23,11 @@ pub struct Needs {
 impl Needs {
     /// Nothing.
     pub const NONE: Needs = Needs { log_likelihood: false, intervals: false, crps: false, pit: false };
+
+    /// What any metric needs, those of other crates included.
+    pub fn all() -> Needs {
+        Needs::of(metrics())
+    }
 
     /// What any of some metrics needs.
     pub fn of<'m>(metrics: impl IntoIterator<Item = &'m Metric>) -> Needs {
@@ -121,7 +126,7 @@ impl ScoreBuilder {
 impl Scored {
     /// Everything that any metric needs, of rows with known outcomes of the given kind.
     pub fn new(predictive: &Predictive, y: &[f64], outcome: Outcome) -> Scored {
-        Scored::with(predictive, y, outcome, Needs::of(METRICS))
+        Scored::with(predictive, y, outcome, Needs::all())
     }
 
     /// What some metrics need.

@@ -54,7 +54,7 @@ fn gradients_against_finite_differences() {
         let rows = model.encoder.encode(&table, true).unwrap();
         let (x, y) = (rows.data.x.to::<f64>(), rows.data.y.to_vec());
         let width = rows.data.shape.len();
-        let of = |x: &[f64]| input_gradient::<f64>(&model, 7, Key::new(5), x, &y);
+        let of = |x: &[f64]| input_gradient(&*model.fitted, 7, Key::new(5), true, x, &y).unwrap();
         let (values, gradient) = of(&x);
         assert!(gradient.iter().any(|g| g.abs() > 1e-3), "{method}: a gradient to speak of");
         for i in 0..width {
@@ -73,10 +73,9 @@ fn gradients_against_finite_differences() {
             }
         }
         // The value is the predictive's own log-likelihood; that one keeps outputs in single precision.
-        let predictive = posterior::predict::Predictor::predict(
-            &posterior::predict::NetworkPredictor { key: Key::new(5), ..model.predictor(7) },
-            &rows.data.x,
-        );
+        let mut how = model.how(7);
+        how.key = Key::new(5);
+        let predictive = model.fitted.predict(&rows.data.x, &how).unwrap();
         let scale = model.encoder.target_scale().1.ln();
         for (v, l) in values.iter().zip(predictive.log_likelihood(&model.encoder.decode_target(&y))) {
             assert!((v - scale - l).abs() < 1e-4 * (1.0 + l.abs()), "{method}: {v} {l}");
@@ -109,7 +108,7 @@ fn the_direction_is_kept_however_sure_the_network_is() {
         .map(|likelihood| Model::fit(&recipe(likelihood), &table, &options, 3, &mut Silent).unwrap());
     let rows = softmax.encoder.encode(&table, true).unwrap();
     let width = rows.data.shape.len();
-    let w = softmax.posterior.draw(Key::new(0)).w;
+    let w = softmax.network("").unwrap().posterior.draw(Key::new(0)).w;
     let last = w.len() - 2 * 13;
     let mut sure = 0;
     for factor in [1.0f32, 16.0, 64.0, 256.0] {
@@ -117,12 +116,13 @@ fn the_direction_is_kept_however_sure_the_network_is() {
         both[last..].iter_mut().for_each(|w| *w *= factor);
         // 12 × 2 weights and 2 biases become 12 weights and 1 bias.
         let one = both[..last].iter().copied().chain(both[last..].chunks(2).map(|w| w[1] - w[0])).collect();
-        let with = |model: &Model, w: Vec<f32>| Model { posterior: Arc::new(PointPosterior::new(w)), ..model.clone() };
+        let with = |model: &Model, w: Vec<f32>| model.with_posterior(Arc::new(PointPosterior::new(w))).unwrap();
         let (softmax, difference) = (with(&softmax, both), with(&difference, one));
         let (x, y) = (rows.data.x.to::<f64>(), &rows.data.y);
-        let (_, exact) = input_gradient::<f64>(&difference, 1, Key::new(1), &x, y);
-        let (_, wide) = input_gradient::<f64>(&softmax, 1, Key::new(1), &x, y);
-        let (_, narrow) = input_gradient::<f32>(&softmax, 1, Key::new(1), &rows.data.x.to::<f32>(), y);
+        let of = |m: &Model, wide| input_gradient(&*m.fitted, 1, Key::new(1), wide, &x, y).unwrap().1;
+        let exact = of(&difference, true);
+        let wide = of(&softmax, true);
+        let narrow = of(&softmax, false);
         for (n, exact) in exact.chunks(width).enumerate() {
             let row = |g: &[f64]| g[n * width..(n + 1) * width].to_vec();
             let largest = |g: &[f64]| g.iter().fold(0.0f64, |top, g| top.max(g.abs()));
@@ -151,13 +151,13 @@ fn inputs_move_as_far_as_they_may_and_the_outcome_becomes_less_likely() {
     assert_eq!(reach.unit, [1.0, 0.0, 0.0, 1.0, 0.0], "numbers move, categories and flags do not");
     let x = rows.data.x.to::<f32>();
     let mean = |x: &Values| {
-        let (values, _) = input_gradient::<f32>(&model, 20, Key::new(1), &x.to::<f32>(), &rows.data.y);
+        let (values, _) = input_gradient(&*model.fitted, 20, Key::new(1), false, &x.to::<f64>(), &rows.data.y).unwrap();
         values.iter().sum::<f64>() / values.len() as f64
     };
     let mut last = mean(&rows.data.x);
     for attack in [Attack::Fgsm, Attack::Pgd] {
         for epsilon in [0.05, 0.3] {
-            let changed = perturb(&model, &rows.data, &reach, attack, epsilon, 20, Key::new(1));
+            let changed = perturb(&*model.fitted, &rows.data, &reach, attack, epsilon, 20, Key::new(1)).unwrap();
             let z = changed.to::<f32>();
             let mut largest = 0.0f32;
             for (i, (a, b)) in z.iter().zip(x.iter()).enumerate() {
@@ -176,7 +176,9 @@ fn inputs_move_as_far_as_they_may_and_the_outcome_becomes_less_likely() {
     }
     let same = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| perturb(&model, &rows.data, &reach, Attack::Pgd, 0.1, 5, Key::new(1)).to::<f32>())
+        pool.install(|| {
+            perturb(&*model.fitted, &rows.data, &reach, Attack::Pgd, 0.1, 5, Key::new(1)).unwrap().to::<f32>()
+        })
     };
     assert!(same(1) == same(2), "the same bits on any number of threads");
 }
@@ -192,7 +194,7 @@ fn pixels_stay_within_their_range() {
     let rows = model.encoder.encode(&table, true).unwrap();
     let reach = Reach::new(&model.encoder, &rows.data);
     for attack in [Attack::Fgsm, Attack::Pgd] {
-        let changed = perturb(&model, &rows.data, &reach, attack, 0.25, 1, Key::new(1));
+        let changed = perturb(&*model.fitted, &rows.data, &reach, attack, 0.25, 1, Key::new(1)).unwrap();
         let back = model.encoder.decode_inputs(&changed, &table).unwrap();
         let changed = &back.images().unwrap().pixels;
         assert!(changed.iter().all(|p| (-1e-6..=1.0 + 1e-6).contains(p)));

@@ -141,7 +141,8 @@ fn fitted() -> Model {
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
     let mut model = Model::fit(&recipe, &table, &options, 1, &mut Silent).unwrap();
     let rows = model.encoder.encode(&table, true).unwrap();
-    let calibration = Calibration::fit(&model.predict(&rows, 1), &rows.data.y, Outcome::Class).unwrap();
+    let calibration =
+        Calibration::fit(&model.predict(&rows.data.x, &model.how(1)).unwrap(), &rows.data.y, Outcome::Class).unwrap();
     assert!(model.calibration.replace(calibration).is_none());
     model
 }

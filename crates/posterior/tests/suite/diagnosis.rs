@@ -40,7 +40,7 @@ fn short(method: &str) -> Choice {
 
 /// Chains whose draw i of chain c is what `draw` makes of a MAP fit.
 fn chains(model: &Model, draws: usize, count: usize, mut draw: impl FnMut(usize, usize, &mut [f32])) -> Chains {
-    let point = model.posterior.draw(Key::new(0)).w;
+    let point = model.network("").unwrap().posterior.draw(Key::new(0)).w;
     let mut stream = Stream::new(Key::new(17));
     let mut chain = |c: usize| {
         let mut w = Vec::new();
@@ -65,7 +65,7 @@ fn chains(model: &Model, draws: usize, count: usize, mut draw: impl FnMut(usize,
 
 fn judged(model: &Model, chains: Chains) -> Diagnosis {
     let mut model = model.clone();
-    model.posterior = Arc::new(DrawsPosterior::new(chains, model.posterior.dim()));
+    model = model.with_posterior(Arc::new(DrawsPosterior::new(chains, model.fitted.parameters()))).unwrap();
     Diagnosis::new(&model, None, 100, Key::new(1)).unwrap()
 }
 
@@ -244,11 +244,11 @@ fn approximations_are_weighed_against_the_posterior() {
 #[test]
 fn overconfidence_is_seen() {
     let mut model = fit("linear", "y", Choice::named("full-covariance").with("epochs", Value::Int(2000)));
-    let at = model.posterior.dim() - 1;
-    let mut mean = model.posterior.draw(Key::new(1)).w;
+    let at = model.fitted.parameters() - 1;
+    let mut mean = model.network("").unwrap().posterior.draw(Key::new(1)).w;
     mean[at] -= 1.5; // the noise's logarithm: intervals a quarter of what they should be
-    model.posterior =
-        Arc::new(posterior::posterior::MeanFieldPosterior::new(mean.clone(), vec![1e-3; mean.len()], None));
+    let narrow = posterior::posterior::MeanFieldPosterior::new(mean.clone(), vec![1e-3; mean.len()], None);
+    model = model.with_posterior(Arc::new(narrow)).unwrap();
     let encoded = model.encoder.encode(&table(80), true).unwrap();
     let diagnosis = Diagnosis::new(&model, Some(&encoded), 200, Key::new(5)).unwrap();
     assert!(
@@ -280,13 +280,13 @@ fn draws_come_back_from_parquet() {
     let mut stream = Stream::new(Key::new(4));
     let mut all = chains(&model, 30, 2, |_, _, w| jitter(&mut stream, w));
     // The second chain was stopped early.
-    let dim = model.posterior.dim();
+    let dim = model.fitted.parameters();
     let second = &mut all.chains[1];
     second.w.truncate(20 * dim);
     second.log_density.truncate(20);
     second.energy.truncate(20);
     second.gradients.truncate(20);
-    model.posterior = Arc::new(DrawsPosterior::new(all.clone(), dim));
+    model = model.with_posterior(Arc::new(DrawsPosterior::new(all.clone(), dim))).unwrap();
     let written = write_draws(&model, 7, Key::new(0), &path).unwrap();
     assert_eq!((written.chains, written.draws, written.columns.len()), (2, 50, 4 + dim));
     let table = Table::read(&path, &ReadOptions::default()).unwrap();
@@ -321,16 +321,19 @@ fn draws_of_other_posteriors_and_of_large_models() {
 
     let mut stream = Stream::new(Key::new(4));
     let mut other = fit("60,60", "y", short("map"));
-    let dim = other.posterior.dim();
+    let dim = other.fitted.parameters();
     assert!(dim > PLAIN);
     let all = chains(&other, 3, 2, |_, _, w| jitter(&mut stream, w));
-    other.posterior = Arc::new(DrawsPosterior::new(all.clone(), dim));
+    other = other.with_posterior(Arc::new(DrawsPosterior::new(all.clone(), dim))).unwrap();
     let written = write_draws(&other, 1, Key::new(0), &path).unwrap();
     assert_eq!(written.columns[..5], ["chain", "draw", "log_density", "energy", "0.weight"]);
     let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|r| r.unwrap()).collect();
     assert_eq!(rows.len(), 6);
-    let layout = posterior::problem::full_layout(&*other.network, &*other.likelihood);
+    let layout = {
+        let fit = other.network("").unwrap();
+        posterior::problem::full_layout(&*fit.network, &*fit.likelihood)
+    };
     for (s, row) in rows.iter().enumerate() {
         assert_eq!((row.get_int(0).unwrap(), row.get_int(1).unwrap()), ((s / 3) as i32, (s % 3) as i32));
         for (b, block) in layout.blocks().iter().enumerate() {

@@ -168,13 +168,16 @@ fn a_user_who_stops_gets_what_was_drawn_in_a_valid_file() {
             .with("thin", Value::Int(1));
         let mut observer = Stopping { turns: 3, with_draws: true, chains: Vec::new() };
         let model = fit(choice, &mut observer).unwrap();
-        let chains = model.posterior.chains().unwrap();
+        let chains = model.chains().unwrap();
         assert!(chains.incomplete && chains.draws() > 0 && model.summary.stopped_early, "{method}");
         let bytes = artifact::to_bytes(&model).unwrap();
         let back = artifact::from_bytes(&bytes, "model".as_ref()).unwrap();
-        assert!(back.posterior.chains().unwrap().incomplete, "{method}");
+        assert!(back.chains().unwrap().incomplete, "{method}");
         let rows = back.encoder.encode(&table(), false).unwrap();
-        assert!(back.predict(&rows, 10).real().mean.iter().all(|m| m.is_finite()), "{method}");
+        assert!(
+            back.predict(&rows.data.x, &back.how(10)).unwrap().real().mean.iter().all(|m| m.is_finite()),
+            "{method}"
+        );
         let last = observer.chains.last().unwrap();
         assert!(last.chains == 4 && last.of == 1_000_020 && last.step_size > 0.0, "{method}: {last:?}");
     }
@@ -212,7 +215,7 @@ fn draws_stay_within_the_budget_of_memory() {
     let mut told = Told(Vec::new());
     let model = fit(choice, &mut told).unwrap();
     // 13 parameters and the noise: 1 MiB / (3 · 4 · 14 · 4) = 1560, one in four of 5000.
-    assert_eq!(model.posterior.chains().unwrap().shortest(), 1250);
+    assert_eq!(model.chains().unwrap().shortest(), 1250);
     assert!(told.0.iter().any(|t| t.contains("one in 4 is kept, 1250 a chain")), "{:?}", told.0);
 }
 

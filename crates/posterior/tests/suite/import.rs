@@ -4,7 +4,6 @@ use posterior::data::{Column, EncodeOptions, Images, Scale, Table};
 use posterior::inference::Silent;
 use posterior::model::{ImportOptions, Model, Recipe, import};
 use posterior::nn::Shape;
-use posterior::predict::Predictor;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use std::path::Path;
 
@@ -65,7 +64,7 @@ fn take(bytes: &[u8], how: &ImportOptions) -> posterior::Result<Model> {
 fn a_dense_network_gives_what_it_gave() {
     let model = take(&bytes_of(&state_dict()), &plain()).unwrap();
     let rows = model.encoder.encode(&table(), true).unwrap();
-    let real = model.predict(&rows, 1).real();
+    let real = model.predict(&rows.data.x, &model.how(1)).unwrap().real();
     for (n, mean) in real.mean.iter().enumerate() {
         // f32 against f64.
         let x = [3.0 + n as f64 * 0.1, (n as f64).sin()];
@@ -76,12 +75,12 @@ fn a_dense_network_gives_what_it_gave() {
     // Laplace at these weights, and a file of it.
     let recipe = Recipe { method: posterior::model::Choice::named("laplace"), ..model.recipe.clone() };
     let laplace = Model::fit_from(&model, &recipe, &table(), 0, &mut Silent).unwrap();
-    let point = model.posterior.centre().unwrap();
+    let point = model.network("").unwrap().posterior.centre().unwrap();
     // All but the noise, which the evidence chose.
-    assert_eq!(laplace.posterior.centre().unwrap()[..point.len() - 1], point[..point.len() - 1]);
+    assert_eq!(laplace.network("").unwrap().posterior.centre().unwrap()[..point.len() - 1], point[..point.len() - 1]);
     let bytes = posterior::artifact::to_bytes(&laplace).unwrap();
     let back = posterior::artifact::from_bytes(&bytes, Path::new("m")).unwrap();
-    let (a, b) = (laplace.predict(&rows, 50), back.predict(&rows, 50));
+    let [a, b] = [&laplace, &back].map(|m| m.predict(&rows.data.x, &m.how(50)).unwrap());
     assert_eq!(a.outputs(), b.outputs());
     assert!(a.real().epistemic.iter().all(|v| *v > 0.0));
 }
@@ -92,7 +91,7 @@ fn scales_of_its_training_are_told() {
     let how = ImportOptions { input_scale: Some(Scale { mean: 1.0, std: 2.0 }), ..plain() };
     let model = take(&bytes_of(&state_dict()), &how).unwrap();
     let rows = model.encoder.encode(&table(), false).unwrap();
-    let mean = model.predict(&rows, 1).real().mean;
+    let mean = model.predict(&rows.data.x, &model.how(1)).unwrap().real().mean;
     assert!((mean[0] - forward([1.0, -0.5])).abs() < 1e-5);
     // On standardised rows and targets.
     let model = take(&bytes_of(&state_dict()), &ImportOptions::default()).unwrap();
@@ -122,7 +121,12 @@ fn a_convolutional_network_keeps_its_order() {
     let options = EncodeOptions { target: "label".into(), ..EncodeOptions::default() };
     let recipe = Recipe::from_toml(text).unwrap();
     let model = import(&bytes_of(&tensors), Path::new("n"), &recipe, &table, &options, &plain(), &mut Silent).unwrap();
-    let f = model.predictor(1).predict(&model.encoder.encode(&table, false).unwrap().data.x).draw(0).unwrap().to_vec();
+    let f = model
+        .predict(&model.encoder.encode(&table, false).unwrap().data.x, &model.how(1))
+        .unwrap()
+        .draw(0)
+        .unwrap()
+        .to_vec();
     for (n, image) in pixels.chunks(9).enumerate() {
         let mut flat = Vec::new();
         for c in 0..2 {
@@ -204,5 +208,6 @@ fn other_numbers_and_other_files_are_refused() {
     }
     let views = wide.iter().map(|(n, s, raw)| (*n, TensorView::new(Dtype::F64, s.clone(), raw).unwrap()));
     let (a, b) = (serialize(views, None).unwrap(), bytes_of(&state_dict()));
-    assert_eq!(take(&a, &plain()).unwrap().posterior.centre(), take(&b, &plain()).unwrap().posterior.centre());
+    let centre = |m: &Model| m.network("").unwrap().posterior.centre();
+    assert_eq!(centre(&take(&a, &plain()).unwrap()), centre(&take(&b, &plain()).unwrap()));
 }

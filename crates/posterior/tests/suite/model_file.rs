@@ -59,14 +59,13 @@ fn comes_back(model: &Model, name: &str) {
     let path = dir.path().join("m.safetensors");
     save(model, &path).unwrap();
     let back = load(&path).unwrap();
-    assert_eq!(back.posterior.tensors(), model.posterior.tensors(), "{name}");
-    assert_eq!(back.posterior.packed(), model.posterior.packed(), "{name}");
+    assert_eq!(back.fitted.save().unwrap(), model.fitted.save().unwrap(), "{name}");
     assert_eq!((&back.recipe, back.seed, back.rows), (&model.recipe, model.seed, model.rows));
     assert_eq!(back.summary, model.summary);
     assert_eq!(to_bytes(&back).unwrap(), to_bytes(model).unwrap(), "{name}: written again, the same bytes");
     let rows = table(12);
     let outputs = |m: &Model| {
-        let p = m.predict(&m.encoder.encode(&rows, false).unwrap(), 3);
+        let p = m.predict(&m.encoder.encode(&rows, false).unwrap().data.x, &m.how(3)).unwrap();
         p.outputs().clone()
     };
     assert_eq!(outputs(&back), outputs(model), "{name}");
@@ -95,7 +94,8 @@ fn a_mixture_of_gaussians_comes_back_bit_for_bit() {
                 Recipe { network: NetworkSpec::parse("6", Activation::Tanh).unwrap(), method, ..Recipe::default() };
             let options = EncodeOptions { target: target.into(), ..EncodeOptions::default() };
             let model = Model::fit(&recipe, &table(40), &options, 1, &mut Silent).unwrap();
-            assert_eq!((model.posterior.kind(), model.link().is_some()), ("mixture", predictive != "sampling"));
+            let fit = model.network("").unwrap();
+            assert_eq!((fit.posterior.kind(), fit.link.is_some()), ("mixture", predictive != "sampling"));
             comes_back(&model, structure);
         }
     }
@@ -112,7 +112,10 @@ fn every_sparse_model_comes_back_bit_for_bit() {
     // Nothing is pruned: the same function under every draw.
     let same = prune(&model, Rule::Keep(1.0), Memory::MeanAndStd).unwrap().model;
     let rows = model.encoder.encode(&table(12), false).unwrap();
-    assert_eq!(same.predict(&rows, 3).outputs(), model.predict(&rows, 3).outputs());
+    assert_eq!(
+        same.predict(&rows.data.x, &same.how(3)).unwrap().outputs(),
+        model.predict(&rows.data.x, &model.how(3)).unwrap().outputs()
+    );
     let e = prune(&fit("map", "y"), Rule::LogAlpha(3.0), Memory::Mean).unwrap_err().to_string();
     assert!(e.contains("kind 'point'") && e.contains("mean-field"), "{e}");
 }
@@ -127,11 +130,11 @@ fn a_pruned_models_file_is_as_small_as_it_should_be() {
         ..Recipe::default()
     };
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
-    let mut model = Model::fit(&recipe, &table(40), &options, 0, &mut Silent).unwrap();
-    let dim = model.posterior.dim();
+    let model = Model::fit(&recipe, &table(40), &options, 0, &mut Silent).unwrap();
+    let dim = model.fitted.parameters();
     let mut mean = vec![0.0; dim];
     fill_normals(Key::new(1), &mut mean);
-    model.posterior = Arc::new(MeanFieldPosterior::new(mean, vec![1.0; dim], None));
+    let model = model.with_posterior(Arc::new(MeanFieldPosterior::new(mean, vec![1.0; dim], None))).unwrap();
     let before = to_bytes(&model).unwrap().len();
     let manifest = before - 8 * dim;
     for (memory, each, smaller) in [(Memory::MeanAndStd, 9, 14.0), (Memory::Mean, 5, 23.0)] {
@@ -262,7 +265,7 @@ proptest! {
         match from_bytes(&bytes, Path::new("m")) {
             Ok(model) => {
                 if let Ok(rows) = model.encoder.encode(&table(3), false) {
-                    model.predict(&rows, 2).outputs();
+                    let _ = model.predict(&rows.data.x, &model.how(2));
                 }
             }
             Err(e) => prop_assert!(!e.to_string().contains('\n'), "{e}"),
@@ -286,7 +289,7 @@ proptest! {
         if let Ok(model) = from_bytes(&bytes, Path::new("m"))
             && let Ok(rows) = model.encoder.encode(&rows, false)
         {
-            model.predict(&rows, 2).outputs();
+            let _ = model.predict(&rows.data.x, &model.how(2));
         }
     }
 }

@@ -62,7 +62,7 @@ pub struct Judged {
 /// Chains are judged at the test rows, where the others are measured by them; their predictions are what counts. Anything else is judged at the rows
 /// it was fitted to, and is a reference only where it is near the posterior itself.
 fn judge(plan: &Plan, model: &Model, split: usize) -> posterior::Result<Judged> {
-    let (chains, split) = (model.posterior.chains().is_some(), &plan.splits[split]);
+    let (chains, split) = (model.chains().is_some(), &plan.splits[split]);
     let rows = model.encoder.encode(&plan.table.select(if chains { &split.validation } else { &split.train }), true)?;
     let verdict = Diagnosis::new(model, Some(&rows), JUDGED_DRAWS, Key::new(plan.seed))?.verdict;
     Ok(match verdict.trust {
@@ -100,7 +100,7 @@ fn fit(plan: &Plan, method: usize, split: usize, deadline: Option<Instant>) -> p
 pub fn predict(plan: &Plan, model: &Model, split: usize) -> posterior::Result<(Predictive, Vec<f64>)> {
     let rows = model.encoder.encode(&plan.table.select(&plan.splits[split].validation), true)?;
     let y = model.encoder.decode_target(&rows.data.y);
-    Ok((model.predict(&rows, plan.draws), y))
+    Ok((model.predict(&rows.data.x, &model.how(plan.draws))?, y))
 }
 
 /// Fits, predicts and scores. Nothing that goes wrong in it stops the comparison.
@@ -120,7 +120,7 @@ pub fn run(
         let (predictive, y) = predict(plan, &model, split)?;
         let predict_seconds = start.elapsed().as_secs_f64();
         let memory_bytes = (gauge.most() - before).max(0) as u64;
-        let scored = Scored::new(&predictive, &y, model.likelihood.outcome());
+        let scored = Scored::new(&predictive, &y, model.likelihood().outcome());
         let scores = METRICS.iter().filter_map(|m| Some((m.name.to_owned(), m.score(&scored)?)));
         let fidelity = reference.map(|r| predictive.distance(r)).map_or_else(BTreeMap::new, |d| {
             let all = [
