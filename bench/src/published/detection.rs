@@ -89,7 +89,7 @@ impl Judged {
 /// A model of every member; none where there are no members, or members that are neither points nor diagonal Gaussians.
 fn members(model: &Model) -> Vec<Model> {
     let alone = |member: &dyn Posterior| {
-        let posterior: Arc<dyn Posterior> = match member.as_prior() {
+        let posterior: Arc<dyn Posterior> = match member.diagonal() {
             Some((mean, std)) => Arc::new(MeanFieldPosterior::new(mean.to_vec(), std.to_vec(), None)),
             None if member.is_point() => Arc::new(PointPosterior::new(member.draw(Key::new(model.seed)).w)),
             None => return None,

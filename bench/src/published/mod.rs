@@ -189,7 +189,7 @@ impl Published {
             figures.nll_of_mode = score("log_likelihood").map(|l| -l);
             figures.ece_of_mode = score("ece");
         }
-        if let Some((mean, _)) = fit.posterior.as_prior() {
+        if let Some((mean, _)) = fit.posterior.diagonal() {
             let classes = at(mean)?.predict(&test.data.x, &model.how(1))?.classes();
             let wrong = (0..test.data.rows).filter(|&n| classes.predicted(n) as f64 != test.data.y[n]).count();
             figures.error_percent_of_means = Some(100.0 * wrong as f64 / test.data.rows as f64);

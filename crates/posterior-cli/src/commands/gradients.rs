@@ -35,7 +35,7 @@ pub fn run(args: &Gradients) -> anyhow::Result<()> {
     let mut terminal = Terminal::new(&args.common, "fitting q");
     let fit = method.fit(&problem, key, &mut terminal)?;
     terminal.done();
-    let Some((mean, std)) = fit.posterior.as_prior() else {
+    let Some((mean, std)) = fit.posterior.diagonal() else {
         anyhow::bail!("the fit gave no mean-field Gaussian; leave the method out of the settings")
     };
     let batch_rows = Batches::new(rows, batch, key.purpose(Purpose::Batches)).next().to_vec();

@@ -57,18 +57,24 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         names: names(&model),
         json: args.common.json,
     };
-    match &args.out {
-        None => {
-            let mut out = io::BufWriter::new(io::stdout().lock());
-            job.write(&mut out)?;
-            Ok(out.flush()?)
-        }
-        Some(path) => Ok(artifact::write_with(path, |file| {
-            let mut out = io::BufWriter::new(file);
-            job.write(&mut out)?;
-            out.flush()
-        })?),
-    }
+    let Some(path) = &args.out else {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        job.write(&mut out)?;
+        return Ok(out.flush()?);
+    };
+    let mut failed = None;
+    let written = artifact::write_with(path, |file| {
+        let mut out = io::BufWriter::new(file);
+        job.write(&mut out).map_err(|e| match e.downcast::<io::Error>() {
+            Ok(e) => e,
+            Err(e) => {
+                failed = Some(e);
+                io::Error::other("the prediction failed")
+            }
+        })?;
+        out.flush()
+    });
+    failed.map_or(Ok(written?), Err)
 }
 
 /// Predictions on their way from the model to text, a block of rows at a time.
@@ -84,13 +90,13 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.json {
-            write!(out, "{{\"interval\":{},\"rows\":[", json!(self.interval))?;
-        } else {
-            out.write_all(&csv_line(self.names.iter().map(String::as_str)))?;
-        }
-        let (mut next, mut failed) = (0, None);
+    /// Nothing is written before the first block is predicted.
+    fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let head = match self.json {
+            true => format!("{{\"interval\":{},\"rows\":[", json!(self.interval)).into_bytes(),
+            false => csv_line(self.names.iter().map(String::as_str)),
+        };
+        let (mut head, mut next, mut failed) = (Some(head), 0, None);
         let done = self.model.predict_blocks(&self.encoded.data.x, &self.how, |part, raw| {
             let mut cells = Vec::with_capacity(part.len());
             predict_block(self.model, raw, self.interval, &mut cells);
@@ -102,20 +108,18 @@ impl Job<'_> {
                 lines.push(cells);
                 next = place + 1;
             }
-            failed = self.put(out, &lines, next).err();
-            match failed {
-                None => Ok(()),
-                Some(_) => Err(posterior::ErrorKind::Interrupted.into()),
-            }
+            let head = head.take().unwrap_or_default();
+            failed = out.write_all(&head).and_then(|()| self.put(out, &lines, next)).err();
+            if failed.is_none() { Ok(()) } else { Err(posterior::ErrorKind::Interrupted.into()) }
         });
-        match (failed, done) {
-            (Some(e), _) => return Err(e),
-            (None, Err(e)) => return Err(io::Error::other(e)),
-            (None, Ok(())) => {}
-        }
+        failed.map_or(Ok(()), Err)?;
+        done?;
         let rest: Vec<Vec<Cell>> = (next..self.rows).map(|_| self.empty()).collect();
         self.put(out, &rest, self.rows)?;
-        if self.json { out.write_all(b"]}\n") } else { Ok(()) }
+        if self.json {
+            out.write_all(b"]}\n")?;
+        }
+        Ok(())
     }
 
     fn empty(&self) -> Vec<Cell> {

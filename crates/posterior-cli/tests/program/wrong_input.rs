@@ -251,7 +251,7 @@ fn settings_with_a_wrong_name_or_value() {
     fit_houses(&["--network", "1000000,1000000"], &["weights", "narrower"]);
     fit_houses(&["--network", "lenet-5"], &["image"]);
     fit_houses(&["--network", "linear", "--activation", "relu"], &["--activation", "linear"]);
-    let draws = ["evaluate", "m", "houses.csv", "--draws", "1000000"];
+    let draws = ["calibrate", "m", "houses.csv", "--draws", "1000000"];
     let many = format!("size,age,district,garden,price\n{}", "50,3,east,true,9\n".repeat(2000));
     one_sentence(&[("m", model()), ("houses.csv", many.as_bytes())], &draws, &["2000 rows", "--draws"]);
     one_sentence(&[], &["methods", "maps"], &["no method, likelihood or prior 'maps'", "did you mean 'map'?"]);

@@ -90,7 +90,7 @@ fn signal_to_noise(mean: f32, std: f32) -> f64 {
 /// Prunes the weights of a model whose posterior is a diagonal Gaussian.
 pub fn prune(model: &Model, rule: Rule, memory: Memory) -> Result<Pruned> {
     let fit = model.network("weights are what is pruned")?;
-    let Some((mean, std)) = fit.posterior.as_prior() else {
+    let Some((mean, std)) = fit.posterior.diagonal() else {
         return Err(Error::setting(
             format!(
                 "weights are pruned by their standard deviations, and a posterior of kind '{}' does not give one for each",

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Outputs of a block in memory at once, about: 16 MB in single precision.
 pub const BLOCK: usize = 1 << 22;
 /// Rows of a block at least and at most: passes over fewer are not worth their set-up, more would be no faster.
-const ROWS: (usize, usize) = (256, 1 << 16);
+const ROWS: (usize, usize) = (16, 1 << 16);
 
 /// Predicts all rows of `x`, handing over each block with the numbers of its rows.
 pub fn predict_blocks(

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::likelihood::Likelihood;
 use crate::nn::Shape;
 use crate::predict::{Link, Predictive, TargetScale};
+use crate::prior::Prior;
 use crate::rng::Key;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -114,6 +115,9 @@ pub trait Fitted: Send + Sync + Debug {
 
     /// log p(D), or an estimate or lower bound of it; targets as the model sees them.
     fn log_evidence(&self) -> Option<f64>;
+
+    /// The prior of what comes next, where this posterior can be one: independent Gaussians over a network's weights.
+    fn to_prior(&self) -> Option<Prior>;
 
     /// What it consists of, in a few words for people.
     fn describe(&self) -> String;

@@ -9,6 +9,8 @@ use crate::math::{MatRef, Threads};
 use crate::nn::{AnyNetwork, Mode, Pass, Shape, Workspace};
 use crate::posterior::{Draw, Posterior};
 use crate::predict::{LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor};
+use crate::prior::Prior;
+use crate::problem::full_layout;
 use crate::rng::{Key, Purpose};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -118,6 +120,11 @@ impl Fitted for NetworkFit {
 
     fn log_evidence(&self) -> Option<f64> {
         self.posterior.log_evidence()
+    }
+
+    fn to_prior(&self) -> Option<Prior> {
+        let (mean, std) = self.posterior.diagonal()?;
+        Prior::centred(&full_layout(&*self.network, &*self.likelihood), mean, std).ok()
     }
 
     fn describe(&self) -> String {

@@ -112,7 +112,8 @@ pub(super) fn normal_prior(problem: &Problem, last: Last) -> Option<Vec<(f64, f6
     let mut out = Vec::with_capacity(last.len());
     let end = last.start + last.len();
     for (range, density) in problem.prior().blocks().iter().filter(|(r, _)| r.start >= last.start && r.end <= end) {
-        out.resize(out.len() + range.len(), density.as_normal()?);
+        let normal = density.as_normal()?;
+        out.extend((0..range.len()).map(|i| normal.at(i)));
     }
     Some(out)
 }

@@ -54,7 +54,7 @@ pub struct EpochRecord {
 }
 
 /// How a fit went.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FitSummary {
     /// Steps taken.
     pub steps: u64,

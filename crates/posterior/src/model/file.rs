@@ -127,7 +127,8 @@ mod tests {
             "[network]\nhidden = [4]\n[prior]\nscaling = \"none\"\n[[layer_priors]]\nlayer = 1\nbias_std = 10.0\n";
         let recipe = Recipe::from_toml(text).unwrap();
         let resolved = recipe.resolve_for(crate::nn::Shape::Flat(2), crate::likelihood::Outcome::Real, 1).unwrap();
-        let stds: Vec<f64> = resolved.prior.blocks().iter().filter_map(|(_, p)| p.as_normal()).map(|n| n.1).collect();
+        let stds: Vec<f64> =
+            resolved.prior.blocks().iter().filter_map(|(_, p)| p.as_normal()).map(|n| n.at(0).1).collect();
         assert_eq!(stds, [1.0, 1.0, 1.0, 10.0, 1.0]); // weights and biases of both layers, noise
         assert_eq!(resolved.recipe.layer_priors, recipe.layer_priors);
         let wrong = Recipe::from_toml("[[layer_priors]]\nlayer = 7\n").unwrap();

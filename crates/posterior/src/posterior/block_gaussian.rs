@@ -8,7 +8,7 @@
 //!
 //! Cost of a draw: rows² · columns + rows · columns² per block.
 
-use super::{DAMAGED, Draw, Posterior, Tensor, take};
+use super::{DAMAGED, Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::math::special::HALF_LN_TAU;
 use crate::math::{Mat, Threads, gemm};
@@ -205,12 +205,34 @@ fn check(dim: usize, blocks: &[GaussianBlock]) -> std::result::Result<(), String
     if blocks.is_empty() { Err("there is no block".to_owned()) } else { Ok(()) }
 }
 
+impl BlockGaussian {
+    /// log q of the parameters that are not fixed.
+    pub fn free_log_density(&self, w: &[f32]) -> Option<f64> {
+        let mut value = 0.0;
+        for block in &self.blocks {
+            let of = |i: usize, j: usize| (w[block.index(i, j)] - self.mean[block.index(i, j)]) / block.scale[i];
+            let mut z: Vec<f32> = (0..block.len()).map(|k| of(k / block.columns, k % block.columns)).collect();
+            block.rotate(&mut z, true);
+            let scales: f64 = block.scale.iter().map(|s| f64::from(*s).ln()).sum();
+            value -= block.columns as f64 * scales + block.len() as f64 * HALF_LN_TAU;
+            for (z, std) in z.iter().zip(&block.std) {
+                let std = f64::from(*std);
+                value -= 0.5 * (f64::from(*z) / std).powi(2) + std.ln();
+            }
+        }
+        Some(value)
+    }
+}
+
 impl Posterior for BlockGaussian {
     fn kind(&self) -> &'static str {
         KIND
     }
     fn dim(&self) -> usize {
         self.mean.len()
+    }
+    fn form(&self) -> Form<'_> {
+        Form::Blocks(self)
     }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         draw.mode = Mode::Plain;
@@ -229,31 +251,15 @@ impl Posterior for BlockGaussian {
         let whole = self.blocks.iter().map(GaussianBlock::len).sum::<usize>() == self.mean.len();
         if whole { self.free_log_density(w) } else { None }
     }
-    fn free_log_density(&self, w: &[f32]) -> Option<f64> {
-        let mut value = 0.0;
-        for block in &self.blocks {
-            let of = |i: usize, j: usize| (w[block.index(i, j)] - self.mean[block.index(i, j)]) / block.scale[i];
-            let mut z: Vec<f32> = (0..block.len()).map(|k| of(k / block.columns, k % block.columns)).collect();
-            block.rotate(&mut z, true);
-            let scales: f64 = block.scale.iter().map(|s| f64::from(*s).ln()).sum();
-            value -= block.columns as f64 * scales + block.len() as f64 * HALF_LN_TAU;
-            for (z, std) in z.iter().zip(&block.std) {
-                let std = f64::from(*std);
-                value -= 0.5 * (f64::from(*z) / std).powi(2) + std.ln();
-            }
-        }
-        Some(value)
-    }
     fn log_evidence(&self) -> Option<f64> {
         self.log_evidence
     }
-    fn as_blocks(&self) -> Option<&BlockGaussian> {
-        Some(self)
-    }
-    fn packed(&self) -> Vec<(&'static str, Vec<u8>)> {
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
         let bytes = |v: &[f64]| v.iter().flat_map(|v| v.to_le_bytes()).collect();
         match &self.exact {
-            Some(exact) => vec![(EXACT_MEAN, bytes(&exact.mean)), (EXACT_ROOT, bytes(&exact.root))],
+            Some(exact) => {
+                vec![(EXACT_MEAN.to_owned(), bytes(&exact.mean)), (EXACT_ROOT.to_owned(), bytes(&exact.root))]
+            }
             None => Vec::new(),
         }
     }

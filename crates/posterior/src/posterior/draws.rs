@@ -4,7 +4,7 @@
 //! draws than were kept walk over them evenly, chain after chain, and never see one twice. Memory: 4·S·P bytes. In a model file `w` is
 //! S × P, chain after chain, and `chains` holds the rest as JSON.
 
-use super::{DAMAGED, Draw, Posterior, Tensor};
+use super::{DAMAGED, Draw, Form, Posterior, Tensor};
 use crate::error::{Error, Result};
 use crate::nn::Mode;
 use crate::rng::{Key, Stream};
@@ -161,6 +161,9 @@ impl Posterior for DrawsPosterior {
     fn dim(&self) -> usize {
         self.dim
     }
+    fn form(&self) -> Form<'_> {
+        Form::Draws(&self.chains)
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         let s = Stream::new(key).below(self.chains.draws() as u64);
         draw.w.copy_from_slice(self.chains.draw(s as usize));
@@ -173,25 +176,19 @@ impl Posterior for DrawsPosterior {
         draw.w.copy_from_slice(self.chains.draw(at.min(kept - 1) as usize));
         draw.mode = Mode::Plain;
     }
-    fn distinct(&self) -> Option<usize> {
-        Some(self.chains.draws())
-    }
-    fn is_point(&self) -> bool {
-        self.chains.draws() == 1
-    }
     fn log_density(&self, _: &[f32]) -> Option<f64> {
         None
-    }
-    fn chains(&self) -> Option<&Chains> {
-        Some(&self.chains)
     }
     fn tensors(&self) -> Vec<Tensor> {
         let data: Vec<f32> = self.chains.chains.iter().flat_map(|c| c.w.iter().copied()).collect();
         vec![Tensor { name: "w".into(), shape: vec![self.chains.draws(), self.dim], data }]
     }
-    fn packed(&self) -> Vec<(&'static str, Vec<u8>)> {
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
         // Every number in it is finite and every key a word: it can be written.
-        vec![("chains", serde_json::to_vec(&self.chains).unwrap_or_default())]
+        vec![("chains".to_owned(), serde_json::to_vec(&self.chains).unwrap_or_default())]
+    }
+    fn log_evidence(&self) -> Option<f64> {
+        None
     }
 }
 
@@ -228,7 +225,7 @@ mod tests {
     #[test]
     fn predictions_walk_evenly_over_all_draws() {
         let posterior = example();
-        assert_eq!(posterior.distinct(), Some(8));
+        assert_eq!((&posterior as &dyn Posterior).distinct(), Some(8));
         assert_eq!(walk(&posterior, 8), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(walk(&posterior, 4), [1, 3, 5, 7]);
         assert_eq!(walk(&posterior, 1), [4]);

@@ -4,7 +4,7 @@
 //! so that θ is the mean. A unit is one input of a dense layer or one input channel of a convolution. Dropout layers that the network has itself
 //! stay active, with one mask for all rows: a draw is a function.
 
-use super::{Draw, Posterior, Tensor, take};
+use super::{Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::nn::mask::{hash, threshold};
 use crate::nn::{Layout, Mode, Role};
@@ -124,6 +124,9 @@ impl Posterior for DropoutPosterior {
     fn dim(&self) -> usize {
         self.mean.len()
     }
+    fn form(&self) -> Form<'_> {
+        Form::Dropout(self)
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         draw.w.copy_from_slice(&self.mean);
         drop_units(&self.blocks, key.derive(0), &mut draw.w);
@@ -143,5 +146,11 @@ impl Posterior for DropoutPosterior {
             Tensor { name: "mean".into(), shape: vec![self.mean.len()], data: self.mean.clone() },
             Tensor { name: "dropout".into(), shape: vec![table.len() / 6, 6], data: table },
         ]
+    }
+    fn log_evidence(&self) -> Option<f64> {
+        None
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
     }
 }

@@ -3,7 +3,7 @@
 //! A draw is m + L ε. L is lower triangular and kept row after row, each up to its diagonal. Cost: n²/2 per draw or density,
 //! with n the length of the range.
 
-use super::{DAMAGED, Draw, Posterior, Tensor, take};
+use super::{DAMAGED, Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::family::packed_len;
 use crate::math::elementwise::dot;
@@ -92,12 +92,35 @@ impl FullCovariancePosterior {
     }
 }
 
+impl FullCovariancePosterior {
+    /// log q of the parameters that are not fixed.
+    pub fn free_log_density(&self, w: &[f32]) -> Option<f64> {
+        let (w, mean) = (&w[self.range.clone()], &self.mean[self.range.clone()]);
+        // L y = w − m, row by row.
+        let mut y: Vec<f64> = Vec::with_capacity(w.len());
+        let (mut rows, mut value) = (&self.lower[..], 0.0);
+        for (i, (w, m)) in w.iter().zip(mean).enumerate() {
+            let (row, rest) = rows.split_at(i + 1);
+            rows = rest;
+            let sum: f64 = row.iter().zip(&y).map(|(l, y)| f64::from(*l) * y).sum();
+            let diagonal = f64::from(row[i]);
+            let z = (f64::from(*w) - f64::from(*m) - sum) / diagonal;
+            value -= 0.5 * z * z + diagonal.ln() + HALF_LN_TAU;
+            y.push(z);
+        }
+        Some(value)
+    }
+}
+
 impl Posterior for FullCovariancePosterior {
     fn kind(&self) -> &'static str {
         "full-covariance"
     }
     fn dim(&self) -> usize {
         self.mean.len()
+    }
+    fn form(&self) -> Form<'_> {
+        Form::Full(self)
     }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         draw.mode = Mode::Plain;
@@ -116,22 +139,6 @@ impl Posterior for FullCovariancePosterior {
     fn log_density(&self, w: &[f32]) -> Option<f64> {
         if self.range.len() != self.mean.len() { None } else { self.free_log_density(w) }
     }
-    fn free_log_density(&self, w: &[f32]) -> Option<f64> {
-        let (w, mean) = (&w[self.range.clone()], &self.mean[self.range.clone()]);
-        // L y = w − m, row by row.
-        let mut y: Vec<f64> = Vec::with_capacity(w.len());
-        let (mut rows, mut value) = (&self.lower[..], 0.0);
-        for (i, (w, m)) in w.iter().zip(mean).enumerate() {
-            let (row, rest) = rows.split_at(i + 1);
-            rows = rest;
-            let sum: f64 = row.iter().zip(&y).map(|(l, y)| f64::from(*l) * y).sum();
-            let diagonal = f64::from(row[i]);
-            let z = (f64::from(*w) - f64::from(*m) - sum) / diagonal;
-            value -= 0.5 * z * z + diagonal.ln() + HALF_LN_TAU;
-            y.push(z);
-        }
-        Some(value)
-    }
     fn log_evidence(&self) -> Option<f64> {
         self.log_evidence
     }
@@ -139,5 +146,8 @@ impl Posterior for FullCovariancePosterior {
         let tensor = |name: &str, data: Vec<f32>| Tensor { name: name.into(), shape: vec![data.len()], data };
         let start = [self.range.start / DIGIT, self.range.start % DIGIT].map(|d| d as f32);
         vec![tensor("mean", self.mean.clone()), tensor("lower", self.lower.clone()), tensor("start", start.to_vec())]
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
     }
 }

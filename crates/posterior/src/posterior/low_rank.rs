@@ -4,7 +4,7 @@
 //! density and rP for the others.
 
 use super::mean_field::scale_and_shift;
-use super::{DAMAGED, Draw, Posterior, Tensor, take};
+use super::{DAMAGED, Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::math::elementwise::axpy;
 use crate::math::linalg;
@@ -93,6 +93,9 @@ impl Posterior for LowRankPosterior {
     fn dim(&self) -> usize {
         self.mean.len()
     }
+    fn form(&self) -> Form<'_> {
+        Form::LowRank(self)
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         draw.mode = Mode::Plain;
         let dim = self.mean.len();
@@ -128,5 +131,8 @@ impl Posterior for LowRankPosterior {
             tensor("std", vec![dim], &self.std),
             tensor("factor", vec![self.rank(), dim], &self.factor),
         ]
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
     }
 }

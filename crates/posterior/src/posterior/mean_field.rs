@@ -1,6 +1,6 @@
 //! Independent Gaussians: q(w) = Πᵢ N(wᵢ | mᵢ, σᵢ²).
 
-use super::{Draw, Posterior, Tensor, take};
+use super::{Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::nn::Mode;
 use crate::rng::{BLOCK, Key, Normals};
@@ -64,6 +64,9 @@ impl Posterior for MeanFieldPosterior {
     fn dim(&self) -> usize {
         self.mean.len()
     }
+    fn form(&self) -> Form<'_> {
+        Form::Diagonal { mean: &self.mean, std: &self.std }
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         draw.mode = Mode::Plain;
         let blocks = draw.w.chunks_mut(BLOCK).zip(self.mean.chunks(BLOCK)).zip(self.std.chunks(BLOCK));
@@ -86,12 +89,12 @@ impl Posterior for MeanFieldPosterior {
     fn log_evidence(&self) -> Option<f64> {
         self.elbo
     }
-    fn as_prior(&self) -> Option<(&[f32], &[f32])> {
-        Some((&self.mean, &self.std))
-    }
     fn tensors(&self) -> Vec<Tensor> {
         let tensor =
             |name: &str, data: &Vec<f32>| Tensor { name: name.into(), shape: vec![data.len()], data: data.clone() };
         vec![tensor("mean", &self.mean), tensor("std", &self.std)]
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
     }
 }

@@ -4,7 +4,7 @@
 //! that chance does not prefer one; and where all members are points, a set of S has each once and is all there is to know. In a model file the tensors of member k have
 //! the prefix `k.`, `members` holds S, and an empty tensor `k.KIND` says by its name what member k is.
 
-use super::{Draw, POSTERIORS, Posterior, Tensor, restore, take};
+use super::{Draw, Form, POSTERIORS, Posterior, Tensor, restore, take};
 use crate::error::{Error, Result};
 use crate::rng::{Key, Stream};
 
@@ -59,6 +59,9 @@ impl Posterior for MixturePosterior {
     fn dim(&self) -> usize {
         self.members[0].dim()
     }
+    fn form(&self) -> Form<'_> {
+        Form::Mixture(&self.members)
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         let k = Stream::new(key).below(self.members.len() as u64);
         self.members[k as usize].draw_into(key.derive(k), draw);
@@ -68,12 +71,6 @@ impl Posterior for MixturePosterior {
         // In turn; fewer draws than members are spread over all of them.
         let k = if of < members { s * members / of } else { s % members };
         self.members[k].draw_into(key, draw);
-    }
-    fn distinct(&self) -> Option<usize> {
-        self.members.iter().all(|m| m.is_point()).then_some(self.members.len())
-    }
-    fn is_point(&self) -> bool {
-        self.distinct() == Some(1)
     }
     fn log_density(&self, w: &[f32]) -> Option<f64> {
         let of_members: Vec<f64> = self.members.iter().map(|m| m.log_density(w)).collect::<Option<_>>()?;
@@ -87,15 +84,6 @@ impl Posterior for MixturePosterior {
     fn log_evidence(&self) -> Option<f64> {
         self.log_evidence
     }
-    fn members(&self) -> &[Box<dyn Posterior>] {
-        &self.members
-    }
-    fn as_prior(&self) -> Option<(&[f32], &[f32])> {
-        match &self.members[..] {
-            [one] => one.as_prior(),
-            _ => None,
-        }
-    }
     fn tensors(&self) -> Vec<Tensor> {
         let mut all = vec![Tensor { name: "members".into(), shape: vec![1], data: vec![self.members.len() as f32] }];
         for (k, member) in self.members.iter().enumerate() {
@@ -103,5 +91,11 @@ impl Posterior for MixturePosterior {
             all.extend(member.tensors().into_iter().map(|t| Tensor { name: format!("{k}.{}", t.name), ..t }));
         }
         all
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        let of = |(k, member): (usize, &Box<dyn Posterior>)| {
+            member.packed().into_iter().map(move |(name, bytes)| (format!("{k}.{name}"), bytes)).collect::<Vec<_>>()
+        };
+        self.members.iter().enumerate().flat_map(of).collect()
     }
 }

@@ -3,6 +3,7 @@
 mod block_gaussian;
 mod draws;
 mod dropout;
+mod form;
 mod full_covariance;
 mod low_rank;
 mod mean_field;
@@ -17,6 +18,7 @@ pub use block_gaussian::{BlockGaussian, ExactGaussian, GaussianBlock};
 pub use draws::{Chain, Chains, DrawsPosterior};
 pub use dropout::DropoutPosterior;
 pub(crate) use dropout::{DropoutBlock, drop_units, dropout_blocks};
+pub use form::Form;
 pub use full_covariance::FullCovariancePosterior;
 pub use low_rank::LowRankPosterior;
 pub use mean_field::MeanFieldPosterior;
@@ -52,6 +54,8 @@ pub struct Tensor {
 }
 
 /// An approximation of p(w | D).
+///
+/// What is known of it beyond its draws follows from [`Posterior::form`]; see the methods of `dyn Posterior`.
 pub trait Posterior: Send + Sync + Debug {
     /// The name in [`POSTERIORS`].
     fn kind(&self) -> &'static str;
@@ -59,8 +63,24 @@ pub trait Posterior: Send + Sync + Debug {
     /// P.
     fn dim(&self) -> usize;
 
+    /// What it is.
+    fn form(&self) -> Form<'_>;
+
     /// The draw of a key, into buffers that are used again.
     fn draw_into(&self, key: Key, draw: &mut Draw);
+
+    /// log q(w), where q has a density.
+    fn log_density(&self, w: &[f32]) -> Option<f64>;
+
+    /// An estimate of log p(D), or a lower bound of it, where the method gives one; targets as the network sees them
+    /// (standardised where they are real).
+    fn log_evidence(&self) -> Option<f64>;
+
+    /// Numbers that are saved to disk.
+    fn tensors(&self) -> Vec<Tensor>;
+
+    /// Bytes that are saved beside the tensors, by name.
+    fn packed(&self) -> Vec<(String, Vec<u8>)>;
 
     /// The draw of a key.
     fn draw(&self, key: Key) -> Draw {
@@ -72,86 +92,6 @@ pub trait Posterior: Send + Sync + Debug {
     /// Draw `s` of `of` that are to be averaged over: the draw of `key`, unless the posterior can spread them better.
     fn draw_of_into(&self, _s: usize, _of: usize, key: Key, draw: &mut Draw) {
         self.draw_into(key, draw);
-    }
-
-    /// How many different draws there are, where they can be counted: more are of no use.
-    fn distinct(&self) -> Option<usize> {
-        None
-    }
-
-    /// Whether all draws are the same, so that one is enough.
-    fn is_point(&self) -> bool {
-        false
-    }
-
-    /// One vector of parameters that stands for it: its point or its mean, where it has one.
-    fn centre(&self) -> Option<Vec<f32>> {
-        if self.is_point() {
-            return Some(self.draw(Key::new(0)).w);
-        }
-        let mean = self.as_prior().map(|(mean, _)| mean);
-        mean.or(self.as_blocks().map(|q| q.mean())).map(<[f32]>::to_vec)
-    }
-
-    /// log q(w), where q has a density.
-    fn log_density(&self, w: &[f32]) -> Option<f64>;
-
-    /// log q of the parameters that are not fixed, given those that are: what can be weighed against the log joint even where
-    /// q as a whole has no density.
-    fn free_log_density(&self, w: &[f32]) -> Option<f64> {
-        self.log_density(w)
-    }
-
-    /// An estimate of log p(D), or a lower bound of it, where the method gives one; targets as the network sees them
-    /// (standardised where they are real).
-    fn log_evidence(&self) -> Option<f64> {
-        None
-    }
-
-    /// Mean and standard deviation of every parameter where q is a diagonal Gaussian: the prior of what comes next.
-    fn as_prior(&self) -> Option<(&[f32], &[f32])> {
-        None
-    }
-
-    /// The posterior itself where it is a Gaussian over blocks.
-    fn as_blocks(&self) -> Option<&BlockGaussian> {
-        None
-    }
-
-    /// The members of a mixture, all of the same weight; empty where it is none.
-    fn members(&self) -> &[Box<dyn Posterior>] {
-        &[]
-    }
-
-    /// The Gaussians over blocks that it is or is a mixture of; empty where it is something else, even in part.
-    fn gaussians(&self) -> Vec<&BlockGaussian> {
-        match self.as_blocks() {
-            Some(one) => vec![one],
-            None => self.members().iter().map(|m| m.as_blocks()).collect::<Option<_>>().unwrap_or_default(),
-        }
-    }
-
-    /// The positions of the parameters that are not 0 in every draw, increasing, where the others were pruned.
-    fn kept(&self) -> Option<&[u32]> {
-        None
-    }
-
-    /// The Markov chains it was drawn by.
-    fn chains(&self) -> Option<&Chains> {
-        None
-    }
-
-    /// Log weights of the draws it was made from, up to a constant, where they were not all alike.
-    fn log_weights(&self) -> Option<&[f64]> {
-        None
-    }
-
-    /// What is saved to disk.
-    fn tensors(&self) -> Vec<Tensor>;
-
-    /// Bytes that are saved beside the tensors, by name.
-    fn packed(&self) -> Vec<(&'static str, Vec<u8>)> {
-        Vec::new()
     }
 }
 

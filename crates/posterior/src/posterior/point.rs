@@ -1,6 +1,6 @@
 //! All mass at one point: what maximum likelihood and MAP give.
 
-use super::{Draw, Posterior, Tensor, take};
+use super::{Draw, Form, Posterior, Tensor, take};
 use crate::error::Result;
 use crate::nn::Mode;
 use crate::rng::Key;
@@ -38,17 +38,23 @@ impl Posterior for PointPosterior {
     fn dim(&self) -> usize {
         self.w.len()
     }
+    fn form(&self) -> Form<'_> {
+        Form::Point(&self.w)
+    }
     fn draw_into(&self, _key: Key, draw: &mut Draw) {
         draw.w.copy_from_slice(&self.w);
         draw.mode = Mode::Plain;
-    }
-    fn is_point(&self) -> bool {
-        true
     }
     fn log_density(&self, _w: &[f32]) -> Option<f64> {
         None
     }
     fn tensors(&self) -> Vec<Tensor> {
         vec![Tensor { name: "w".into(), shape: vec![self.w.len()], data: self.w.clone() }]
+    }
+    fn log_evidence(&self) -> Option<f64> {
+        None
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
     }
 }

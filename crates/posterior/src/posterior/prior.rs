@@ -1,6 +1,6 @@
 //! Draws from the prior: what the model believes before any data (METHODS F4, prior predictive).
 
-use super::{Draw, Posterior, Tensor};
+use super::{Draw, Form, Posterior, Tensor};
 use crate::nn::Mode;
 use crate::prior::Prior;
 use crate::rng::Key;
@@ -25,6 +25,9 @@ impl Posterior for PriorDraws {
     fn dim(&self) -> usize {
         self.prior.len()
     }
+    fn form(&self) -> Form<'_> {
+        Form::Prior
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         self.prior.sample(key, &mut draw.w);
         draw.mode = Mode::Plain;
@@ -33,6 +36,12 @@ impl Posterior for PriorDraws {
         Some(self.prior.log_density(w, 1.0, None))
     }
     fn tensors(&self) -> Vec<Tensor> {
+        Vec::new()
+    }
+    fn log_evidence(&self) -> Option<f64> {
+        None
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
         Vec::new()
     }
 }

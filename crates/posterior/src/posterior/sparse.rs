@@ -5,7 +5,7 @@
 
 use super::mean_field::scale_and_shift;
 use super::positions::Packed;
-use super::{Draw, Posterior, Tensor, take};
+use super::{Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::nn::Mode;
 use crate::rng::{BLOCK, Key, Normals};
@@ -36,6 +36,11 @@ impl SparsePosterior {
     /// m of the kept parameters.
     pub fn mean(&self) -> &[f32] {
         &self.mean
+    }
+
+    /// The positions of what is kept, increasing.
+    pub fn kept(&self) -> &[u32] {
+        &self.kept
     }
 
     /// σ of the kept parameters, unless only the means were kept.
@@ -76,6 +81,9 @@ impl Posterior for SparsePosterior {
     fn dim(&self) -> usize {
         self.dim
     }
+    fn form(&self) -> Form<'_> {
+        Form::Sparse(self)
+    }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         draw.mode = Mode::Plain;
         draw.w.fill(0.0);
@@ -94,15 +102,9 @@ impl Posterior for SparsePosterior {
             }
         }
     }
-    fn is_point(&self) -> bool {
-        self.std.is_none()
-    }
     /// None: there is no density where parameters have no freedom.
     fn log_density(&self, _w: &[f32]) -> Option<f64> {
         None
-    }
-    fn kept(&self) -> Option<&[u32]> {
-        Some(&self.kept)
     }
     fn tensors(&self) -> Vec<Tensor> {
         let tensor =
@@ -110,11 +112,14 @@ impl Posterior for SparsePosterior {
         let std = self.std.iter().map(|std| tensor("std", std));
         std::iter::once(tensor("mean", &self.mean)).chain(std).collect()
     }
-    fn packed(&self) -> Vec<(&'static str, Vec<u8>)> {
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
         vec![match Packed::new(&self.kept, self.dim) {
-            Packed::Bitmap(bytes) => ("bitmap", bytes),
-            Packed::Gaps(bytes) => ("gaps", bytes),
+            Packed::Bitmap(bytes) => ("bitmap".to_owned(), bytes),
+            Packed::Gaps(bytes) => ("gaps".to_owned(), bytes),
         }]
+    }
+    fn log_evidence(&self) -> Option<f64> {
+        None
     }
 }
 
@@ -150,7 +155,8 @@ mod tests {
             let z = (z_mean(&column, mean[i].into()), z_variance(&column, f64::from(std[i]).powi(2)));
             assert!(z.0.abs() < 5.0 && z.1.abs() < 5.0, "parameter {i}: {z:?}");
         }
-        assert_eq!((q.log_density(&mean), q.as_prior(), q.is_point()), (None, None, false));
+        let q: &dyn Posterior = &q;
+        assert_eq!((q.log_density(&mean), q.diagonal(), q.is_point()), (None, None, false));
     }
 
     #[test]
@@ -165,7 +171,7 @@ mod tests {
     fn with_means_alone_every_draw_is_the_same() {
         let (mean, _) = numbers();
         let q = SparsePosterior::new(&mean, None, every(3));
-        assert!(q.is_point() && q.std().is_none());
+        assert!((&q as &dyn Posterior).is_point() && q.std().is_none());
         let w = q.draw(Key::new(1)).w;
         assert_eq!(w, q.draw(Key::new(2)).w);
         assert!((0..DIM).all(|i| w[i] == if i % 3 == 1 { mean[i] } else { 0.0 }));
@@ -186,7 +192,7 @@ mod tests {
         for (kept, std) in [(every(2), Some(&std[..])), (every(50), Some(&std)), (every(50), None), (vec![], None)] {
             let q = SparsePosterior::new(&mean, std, kept);
             let back = again(&q, |_, data| Some(data)).unwrap();
-            assert_eq!((back.tensors(), back.packed(), back.kept()), (q.tensors(), q.packed(), q.kept()));
+            assert_eq!((back.tensors(), back.packed(), back.kept()), (q.tensors(), q.packed(), Some(q.kept())));
             assert_eq!(back.draw(Key::new(9)).w, q.draw(Key::new(9)).w);
         }
         let q = SparsePosterior::new(&mean, Some(&std), every(50));

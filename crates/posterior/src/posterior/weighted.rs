@@ -4,7 +4,7 @@
 //! stay beside them, since they tell whether the kept ones mean anything. Predictions walk evenly over the resampled draws.
 //! Memory: 4·P bytes for each draw that was kept. In a model file `w` holds these, `counts` their numbers, `log_weights` all.
 
-use super::{DAMAGED, Draw, Posterior, Tensor};
+use super::{DAMAGED, Draw, Form, Posterior, Tensor};
 use crate::error::{Error, Result};
 use crate::nn::Mode;
 use crate::rng::{Key, Stream};
@@ -77,12 +77,27 @@ impl WeightedPosterior {
     }
 }
 
+impl WeightedPosterior {
+    /// How many draws are of use: 1 where all are the same, else the number of resampled ones.
+    pub fn distinct(&self) -> usize {
+        if self.ends.len() == 1 { 1 } else { self.resampled() as usize }
+    }
+
+    /// Of all draws of the proposal, less the largest.
+    pub fn log_weights(&self) -> &[f64] {
+        &self.log_weights
+    }
+}
+
 impl Posterior for WeightedPosterior {
     fn kind(&self) -> &'static str {
         "weighted"
     }
     fn dim(&self) -> usize {
         self.dim
+    }
+    fn form(&self) -> Form<'_> {
+        Form::Weighted(self)
     }
     fn draw_into(&self, key: Key, draw: &mut Draw) {
         self.copy(Stream::new(key).below(u64::from(self.resampled())) as u32, draw);
@@ -92,20 +107,11 @@ impl Posterior for WeightedPosterior {
         let at = (2 * s as u128 + 1) * all / (2 * of.max(1) as u128);
         self.copy(at.min(all - 1) as u32, draw);
     }
-    fn distinct(&self) -> Option<usize> {
-        Some(self.resampled() as usize)
-    }
-    fn is_point(&self) -> bool {
-        self.ends.len() == 1
-    }
     fn log_density(&self, _: &[f32]) -> Option<f64> {
         None
     }
     fn log_evidence(&self) -> Option<f64> {
         self.log_evidence
-    }
-    fn log_weights(&self) -> Option<&[f64]> {
-        Some(&self.log_weights)
     }
     fn tensors(&self) -> Vec<Tensor> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
@@ -117,6 +123,9 @@ impl Posterior for WeightedPosterior {
             tensor("counts", vec![counts.len()], counts),
             tensor("log_weights", vec![log_weights.len()], log_weights),
         ]
+    }
+    fn packed(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
     }
 }
 
@@ -150,7 +159,7 @@ mod tests {
     #[test]
     fn comes_back_from_its_tensors_and_damage_is_an_error() {
         let posterior = example();
-        assert_eq!(posterior.log_weights().unwrap()[..3], [-2.0, f64::from(ZERO), 0.0]);
+        assert_eq!(posterior.log_weights()[..3], [-2.0, f64::from(ZERO), 0.0]);
         let back = |change: fn(&mut Tensor)| {
             let tensors: Vec<Tensor> = posterior
                 .tensors()
@@ -164,7 +173,7 @@ mod tests {
             WeightedPosterior::restore(2, Some(-7.5), &find)
         };
         let same = back(|_| ()).unwrap();
-        assert_eq!((same.tensors(), same.log_weights()), (posterior.tensors(), posterior.log_weights()));
+        assert_eq!((same.tensors(), same.log_weights()), (posterior.tensors(), Some(posterior.log_weights())));
         for change in [
             (|t: &mut Tensor| {
                 if t.name == "w" {

@@ -50,7 +50,7 @@ impl MomentsPredictor {
         scale: TargetScale,
     ) -> Result<MomentsPredictor> {
         let instead = "predict from draws of the weights instead";
-        let Some((mean, std)) = posterior.as_prior() else {
+        let Some((mean, std)) = posterior.diagonal() else {
             let kind = posterior.kind();
             let what =
                 format!("moments need a posterior that is a diagonal Gaussian, and this one is of kind '{kind}'");

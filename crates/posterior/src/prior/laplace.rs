@@ -4,7 +4,7 @@
 //! KL[N(μ, σ²) ‖ p] = E|w|/b + ln 2b − ½ ln 2πeσ², with E|w| = σ√(2/π) e^{−μ²/2σ²} + μ erf(μ/σ√2) (a folded normal).
 //! Williams, Neural Computation 1995. One addition per parameter.
 
-use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum, layer_std};
+use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Term, lanes_sum, layer_std};
 use crate::math::Real;
 use crate::math::special::{HALF_LN_TAU, erf};
 use crate::rng::{Key, Stream};
@@ -48,7 +48,7 @@ impl<R: Real> Term<R> for Size<R> {
 }
 
 impl<R: Real> BlockPriorOps<R> for Laplace {
-    fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
+    fn log_density(&self, _first: usize, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
         -lanes_sum(Size { slope: R::of(scale / self.b) }, w, grad) / self.b - w.len() as f64 * (2.0 * self.b).ln()
     }
 }
@@ -73,5 +73,8 @@ impl BlockPrior for Laplace {
             })
             .sum();
         Some(sum + mean.len() as f64 * ((2.0 * self.b).ln() - HALF_LN_TAU - 0.5))
+    }
+    fn as_normal(&self) -> Option<NormalBlock<'_>> {
+        None
     }
 }

@@ -7,7 +7,7 @@
 //! are out of the way for the usual bounds. Its gradient jumps at a and b; it has no variance. Kingma, Salimans & Welling,
 //! NeurIPS 2015; Molchanov et al., ICML 2017. One logarithm and one division per parameter. No closed KL.
 
-use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum};
+use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Term, lanes_sum};
 use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::rng::{Key, Stream};
@@ -81,7 +81,7 @@ impl<R: Real> Term<R> for Magnitude<R> {
 }
 
 impl<R: Real> BlockPriorOps<R> for LogUniform {
-    fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
+    fn log_density(&self, _first: usize, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
         let log_z = (2.0 * (2.0 + self.decades())).ln();
         let term = Magnitude {
             lower: R::of(self.lower),
@@ -112,6 +112,9 @@ impl BlockPrior for LogUniform {
         }
     }
     fn kl_from_normal(&self, _mean: &[f32], _std: &[f32]) -> Option<f64> {
+        None
+    }
+    fn as_normal(&self) -> Option<NormalBlock<'_>> {
         None
     }
 }

@@ -5,6 +5,7 @@
 //! with its width (Neal 1996). Long blocks are cut into chunks of fixed size, summed in order: the number of threads
 //! changes nothing.
 
+mod centred;
 mod laplace;
 mod log_uniform;
 mod normal;
@@ -12,6 +13,7 @@ mod scale_mixture;
 #[cfg(test)]
 mod tests;
 
+pub use centred::CentredNormal;
 pub use laplace::Laplace;
 pub use log_uniform::LogUniform;
 pub use normal::Normal;
@@ -32,19 +34,56 @@ use std::sync::Arc;
 
 /// The density of each parameter of one block, in one precision.
 pub trait BlockPriorOps<R: Real>: Send + Sync {
-    /// Σ log p(wᵢ), with normalising constants, summed in f64; with `grad`, scale·d/dwᵢ is **added** to it.
-    fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64;
+    /// Σ log p(wᵢ), with normalising constants, summed in f64; with `grad`, scale·d/dwᵢ is **added** to it. `w` begins at parameter
+    /// number `first` of the block: long blocks come in parts.
+    fn log_density(&self, first: usize, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64;
 }
 
-/// Independent and identical density over the parameters of one block.
+/// Independent densities over the parameters of one block: the same for all, or one for each.
 pub trait BlockPrior: BlockPriorOps<f32> + BlockPriorOps<f64> + Debug {
     /// Fills `out` with draws.
     fn sample(&self, key: Key, out: &mut [f32]);
     /// Σ KL[N(mᵢ, σᵢ²) ‖ p], where it has a closed form.
     fn kl_from_normal(&self, mean: &[f32], std: &[f32]) -> Option<f64>;
-    /// Mean and standard deviation, if the density is normal: the variational update is then fused.
-    fn as_normal(&self) -> Option<(f64, f64)> {
-        None
+    /// Mean and standard deviation, if the densities are normal: methods with closed forms need it, and where it is one normal for all the variational
+    /// update is fused.
+    fn as_normal(&self) -> Option<NormalBlock<'_>>;
+}
+
+/// Normal densities of a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NormalBlock<'a> {
+    /// One for all parameters.
+    Same {
+        /// Its mean.
+        mean: f64,
+        /// Its standard deviation.
+        std: f64,
+    },
+    /// One for each.
+    Each {
+        /// Means.
+        mean: &'a [f32],
+        /// Standard deviations.
+        std: &'a [f32],
+    },
+}
+
+impl NormalBlock<'_> {
+    /// Mean and standard deviation of parameter i.
+    pub fn at(&self, i: usize) -> (f64, f64) {
+        match self {
+            NormalBlock::Same { mean, std } => (*mean, *std),
+            NormalBlock::Each { mean, std } => (f64::from(mean[i]), f64::from(std[i])),
+        }
+    }
+
+    /// Mean and standard deviation, where they are those of all parameters.
+    pub fn same(self) -> Option<(f64, f64)> {
+        match self {
+            NormalBlock::Same { mean, std } => Some((mean, std)),
+            NormalBlock::Each { .. } => None,
+        }
     }
 }
 
@@ -144,6 +183,33 @@ impl Prior {
         Ok(Prior { entry, settings: settings.clone(), layout: layout.clone(), blocks })
     }
 
+    /// Independent normals around means, one for each parameter of a layout: a posterior that is the next prior. An error where a number is not finite or a
+    /// standard deviation not positive.
+    pub fn centred(layout: &Layout, mean: &[f32], std: &[f32]) -> Result<Prior> {
+        if mean.len() != layout.len() || std.len() != layout.len() {
+            let what = format!(
+                "{} means and {} standard deviations do not fit {} parameters",
+                mean.len(),
+                std.len(),
+                layout.len()
+            );
+            return Err(Error::setting(what, "give one of each for every parameter"));
+        }
+        if let Some(i) = (0..mean.len()).find(|i| !(mean[*i].is_finite() && std[*i].is_finite() && std[*i] > 0.0)) {
+            let what =
+                format!("parameter {i} cannot have the prior mean {} and standard deviation {}", mean[i], std[i]);
+            return Err(Error::setting(what, "both must be finite, the second above 0"));
+        }
+        let entry = find(normal::ENTRY.name)?;
+        let settings = Settings::resolve(entry.settings, &[], "prior 'normal'")?;
+        let block = |b: &crate::nn::Block| {
+            let part = |v: &[f32]| v[b.range.clone()].to_vec();
+            let density: Arc<dyn BlockPrior> = Arc::new(CentredNormal::new(part(mean), part(std)));
+            (b.range.clone(), density)
+        };
+        Ok(Prior { entry, settings, layout: layout.clone(), blocks: layout.blocks().iter().map(block).collect() })
+    }
+
     /// Another standard deviation for the weights and the biases of one layer; scaling applies to it as to the setting.
     pub fn with_layer_std(mut self, layer: usize, weight_std: f64, bias_std: f64) -> Result<Prior> {
         let mut found = false;
@@ -189,10 +255,10 @@ impl Prior {
         self.layout.is_empty()
     }
 
-    /// The blocks that are not normal alone, or nothing if all are: fused updates pull the normal ones themselves.
+    /// The blocks that are not one normal for all, or nothing if all are: fused updates pull those themselves.
     pub fn without_normal(&self) -> Option<Prior> {
         let mut rest = self.clone();
-        rest.blocks.retain(|(_, density)| density.as_normal().is_none());
+        rest.blocks.retain(|(_, density)| density.as_normal().and_then(NormalBlock::same).is_none());
         (!rest.blocks.is_empty()).then_some(rest)
     }
 
@@ -200,7 +266,7 @@ impl Prior {
     pub fn with_normal_std(&self, std: impl Fn(&Range<usize>, f64) -> f64) -> Prior {
         let mut changed = self.clone();
         for (range, density) in &mut changed.blocks {
-            if let Some((mean, before)) = density.as_normal() {
+            if let Some((mean, before)) = density.as_normal().and_then(NormalBlock::same) {
                 *density = Arc::new(Normal::new(mean, std(range, before)));
             }
         }
@@ -290,23 +356,26 @@ fn build(
 /// The chunks and the order of their sums depend on the length alone.
 fn block_density<R: Real>(ops: &dyn BlockPriorOps<R>, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
     if w.len() <= CHUNK {
-        return ops.log_density(w, scale, grad);
+        return ops.log_density(0, w, scale, grad);
     }
     let mut total = 0.0;
     let mut sums = [0.0; WAVE];
     match grad {
         None => {
-            for w in w.chunks(WAVE * CHUNK) {
+            for (wave, w) in w.chunks(WAVE * CHUNK).enumerate() {
                 let used = &mut sums[..w.len().div_ceil(CHUNK)];
-                used.par_iter_mut().zip(w.par_chunks(CHUNK)).for_each(|(s, w)| *s = ops.log_density(w, scale, None));
+                let chunks = used.par_iter_mut().zip(w.par_chunks(CHUNK)).enumerate();
+                chunks.for_each(|(c, (s, w))| *s = ops.log_density((wave * WAVE + c) * CHUNK, w, scale, None));
                 total += used.iter().sum::<f64>();
             }
         }
         Some(grad) => {
-            for (w, g) in w.chunks(WAVE * CHUNK).zip(grad.chunks_mut(WAVE * CHUNK)) {
+            for (wave, (w, g)) in w.chunks(WAVE * CHUNK).zip(grad.chunks_mut(WAVE * CHUNK)).enumerate() {
                 let used = &mut sums[..w.len().div_ceil(CHUNK)];
                 let chunks = w.par_chunks(CHUNK).zip(g.par_chunks_mut(CHUNK));
-                used.par_iter_mut().zip(chunks).for_each(|(s, (w, g))| *s = ops.log_density(w, scale, Some(g)));
+                used.par_iter_mut().zip(chunks).enumerate().for_each(|(c, (s, (w, g)))| {
+                    *s = ops.log_density((wave * WAVE + c) * CHUNK, w, scale, Some(g));
+                });
                 total += used.iter().sum::<f64>();
             }
         }

@@ -3,7 +3,7 @@
 //! log p(w) = −½ ((w − m)/s)² − ln s − ½ ln 2π; KL[N(μ, σ²) ‖ p] = ln(s/σ) + (σ² + (μ − m)²)/2s² − ½. Neal, Bayesian
 //! Learning for Neural Networks, 1996. One multiply-add or two per parameter.
 
-use super::{BlockPrior, BlockPriorOps, LANES, PriorEntry, Term, lanes_sum, layer_std};
+use super::{BlockPrior, BlockPriorOps, LANES, NormalBlock, PriorEntry, Term, lanes_sum, layer_std};
 use crate::math::Real;
 use crate::math::special::HALF_LN_TAU;
 use crate::rng::{Key, fill_normals};
@@ -72,7 +72,7 @@ simd_fn! {
 }
 
 impl<R: Real> BlockPriorOps<R> for Normal {
-    fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
+    fn log_density(&self, _first: usize, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
         let precision = self.std.powi(-2);
         let squares = lanes_sum(Square { mean: R::of(self.mean), slope: R::of(scale * precision) }, w, grad);
         -0.5 * precision * squares - w.len() as f64 * (self.std.ln() + HALF_LN_TAU)
@@ -91,7 +91,7 @@ impl BlockPrior for Normal {
         let sum = divergence(mean, std, self.mean, 0.5 * self.std.powi(-2));
         Some(sum + mean.len() as f64 * (self.std.ln() - 0.5))
     }
-    fn as_normal(&self) -> Option<(f64, f64)> {
-        Some((self.mean, self.std))
+    fn as_normal(&self) -> Option<NormalBlock<'_>> {
+        Some(NormalBlock::Same { mean: self.mean, std: self.std })
     }
 }

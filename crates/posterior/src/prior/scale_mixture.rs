@@ -4,7 +4,7 @@
 //! and d/dw = −w (r/σ₁² + (1 − r)/σ₂²), r = sigmoid(a − b). Blundell et al., Weight Uncertainty in Neural Networks, ICML
 //! 2015, from whom the defaults are. One exponential and one logarithm per parameter. No closed KL.
 
-use super::{BlockPrior, BlockPriorOps, PriorEntry, Term, lanes_sum};
+use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Term, lanes_sum};
 use crate::math::Real;
 use crate::math::special::HALF_LN_TAU;
 use crate::rng::{Key, Stream, fill_normals};
@@ -105,7 +105,7 @@ impl<R: Real> Term<R> for Mixture<R> {
 }
 
 impl<R: Real> BlockPriorOps<R> for ScaleMixture {
-    fn log_density(&self, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
+    fn log_density(&self, _first: usize, w: &[R], scale: f64, grad: Option<&mut [R]>) -> f64 {
         let part =
             |share: f64, std: f64| Part { log_height: R::of(share.ln() - std.ln()), precision: R::of(std.powi(-2)) };
         let (one, two) = (part(self.pi, self.std1), part(1.0 - self.pi, self.std2));
@@ -122,6 +122,9 @@ impl BlockPrior for ScaleMixture {
         }
     }
     fn kl_from_normal(&self, _mean: &[f32], _std: &[f32]) -> Option<f64> {
+        None
+    }
+    fn as_normal(&self) -> Option<NormalBlock<'_>> {
         None
     }
 }

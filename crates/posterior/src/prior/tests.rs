@@ -24,7 +24,7 @@ fn cases() -> Vec<(&'static str, Arc<dyn BlockPrior>)> {
 }
 
 fn log_p(prior: &dyn BlockPrior, w: f64) -> f64 {
-    f64::prior(prior).log_density(&[w], 1.0, None)
+    f64::prior(prior).log_density(0, &[w], 1.0, None)
 }
 
 /// ∫ p(w) g(w) dw for w from −∞ to `end`, with w = ±e^u: fine near 0 as well as far out.
@@ -53,7 +53,7 @@ fn gradient_agrees_with_finite_differences_and_is_added() {
         for w in [-3e4, -30.0, -2.5, -0.31, -0.004, 2e-5, 0.02, 0.5, 1.3, 30.0, 1e5] {
             let h = 1e-5 * f64::abs(w);
             let mut grad = [10.0];
-            let value = f64::prior(&*prior).log_density(&[w], 3.0, Some(&mut grad));
+            let value = f64::prior(&*prior).log_density(0, &[w], 3.0, Some(&mut grad));
             assert_eq!(value, log_p(&*prior, w), "{name}: the value is not scaled");
             let slope = (log_p(&*prior, w + h) - log_p(&*prior, w - h)) / (2.0 * h);
             let room = 1e-6 * (1.0 + slope.abs()) + 4.0 * f64::EPSILON * value.abs() / h;
@@ -61,7 +61,7 @@ fn gradient_agrees_with_finite_differences_and_is_added() {
         }
     }
     let mut grad = [0.0_f32; 2];
-    f32::prior(&Laplace::new(1.0)).log_density(&[0.0, -0.0], 1.0, Some(&mut grad));
+    f32::prior(&Laplace::new(1.0)).log_density(0, &[0.0, -0.0], 1.0, Some(&mut grad));
     assert_eq!(grad, [0.0, 0.0]);
 }
 
@@ -75,9 +75,9 @@ fn sums_agree_with_single_parameters_and_single_precision_with_double() {
             let want: f64 = w.iter().map(|w| log_p(&*prior, *w)).sum();
             let size: f64 = w.iter().map(|w| log_p(&*prior, *w).abs()).sum();
             let (mut grad, mut grad32) = (vec![0.0; n], vec![0.0_f32; n]);
-            near(f64::prior(&*prior).log_density(&w, 2.0, Some(&mut grad)), want, 1e-13 * size, name);
-            near(f64::prior(&*prior).log_density(&w, 2.0, None), want, 1e-13 * size, name);
-            near(f32::prior(&*prior).log_density(&w32, 2.0, Some(&mut grad32)), want, 1e-6 * size, name);
+            near(f64::prior(&*prior).log_density(0, &w, 2.0, Some(&mut grad)), want, 1e-13 * size, name);
+            near(f64::prior(&*prior).log_density(0, &w, 2.0, None), want, 1e-13 * size, name);
+            near(f32::prior(&*prior).log_density(0, &w32, 2.0, Some(&mut grad32)), want, 1e-6 * size, name);
             for (a, b) in grad32.iter().zip(&grad) {
                 near(f64::from(*a), *b, 1e-5 * (1.0 + b.abs()), name);
             }
@@ -157,7 +157,7 @@ fn closed_divergence_agrees_with_monte_carlo() {
             let variance = terms.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / f64::from(n);
             near(closed, mean, 5.0 * (variance / f64::from(n)).sqrt(), &format!("{name} from N({m}, {s}²)"));
         }
-        if let Some((mean, std)) = prior.as_normal() {
+        if let Some((mean, std)) = prior.as_normal().and_then(NormalBlock::same) {
             let kl = prior.kl_from_normal(&[mean as f32; 19], &[std as f32; 19]).unwrap();
             near(kl, 0.0, 1e-6, name);
         }
@@ -176,7 +176,7 @@ fn layout() -> Layout {
 }
 
 fn stds(prior: &Prior) -> Vec<f64> {
-    prior.blocks().iter().map(|(_, p)| p.as_normal().unwrap().1).collect()
+    prior.blocks().iter().map(|(_, p)| p.as_normal().unwrap().at(0).1).collect()
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn fan_in_scales_weights_and_nothing_else() {
         |given: &[(&str, &str)]| Prior::new("normal", &settings("normal", given), &layout, (-1.0, 0.6)).unwrap();
     let scaled = build(&[("weight_std", "2"), ("bias_std", "5")]);
     assert_eq!(stds(&scaled), [2.0 / 3_f64.sqrt(), 5.0, 0.2, 5.0, 0.6]);
-    assert_eq!(scaled.blocks()[4].1.as_normal(), Some((-1.0, 0.6)));
+    assert_eq!(scaled.blocks()[4].1.as_normal().unwrap().at(0), (-1.0, 0.6));
     assert_eq!(scaled.blocks()[2].0, 400..500);
     let plain = build(&[("scaling", "none")]);
     assert_eq!(stds(&plain), [1.0, 1.0, 1.0, 1.0, 0.6]);
@@ -222,7 +222,7 @@ fn the_prior_of_all_blocks_is_the_sum_of_its_blocks() {
         let mut sum = 0.0;
         for (range, density) in prior.blocks() {
             let mut part = vec![1.0_f32; range.len()];
-            sum += f32::prior(&**density).log_density(&w[range.clone()], 0.5, Some(&mut part));
+            sum += f32::prior(&**density).log_density(0, &w[range.clone()], 0.5, Some(&mut part));
             assert_eq!(grad[range.clone()], part);
         }
         assert_eq!(value, sum);
@@ -250,6 +250,6 @@ fn long_blocks_give_the_same_bits_on_any_number_of_threads() {
     };
     let one = run(1);
     assert!(run(2) == one && run(4) == one);
-    let whole = f32::prior(&*prior.blocks()[0].1).log_density(&w, 1.0, None);
+    let whole = f32::prior(&*prior.blocks()[0].1).log_density(0, &w, 1.0, None);
     near(one.0, whole, 1e-10 * whole.abs(), "chunks add up");
 }

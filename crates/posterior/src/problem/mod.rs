@@ -21,7 +21,7 @@ use crate::likelihood::Likelihood;
 use crate::nn::{AnyNetwork, Layout, Role};
 use crate::optim::{Law, Pull};
 use crate::posterior::Posterior;
-use crate::prior::Prior;
+use crate::prior::{NormalBlock, Prior};
 use std::sync::Arc;
 
 /// Everything that defines a posterior.
@@ -186,7 +186,7 @@ impl Problem {
     pub fn pulls(&self) -> Vec<Pull> {
         let blocks = self.prior.blocks().iter();
         blocks
-            .map(|(range, prior)| match prior.as_normal() {
+            .map(|(range, prior)| match prior.as_normal().and_then(NormalBlock::same) {
                 Some((mean, std)) => Pull {
                     range: range.clone(),
                     centre: mean as f32,

@@ -109,7 +109,7 @@ fn on_a_linear_model_it_finds_the_best_diagonal_gaussian() {
             ("control_variate", Value::Bool(control_variate)),
         ];
         let fit = fit(&linear.problem, "bbvi", &settings);
-        let (m, s) = fit.posterior.as_prior().unwrap();
+        let (m, s) = fit.posterior.diagonal().unwrap();
         // As in tests/mean_field.rs, where gradients are exact at a draw: Adam wanders by some parts in a hundred of σ at its last
         // rate of 2e-4, and more by the noise of the score, which without the control variate grows with the size of f itself.
         let (in_variance, in_mean) = if control_variate { (0.15, 0.3) } else { (0.5, 0.6) };

@@ -174,7 +174,7 @@ fn a_set_of_draws_takes_members_in_turn() {
         counts
     };
     assert_eq!((counts(100), counts(6), counts(2), counts(1)), ([34, 33, 33], [2, 2, 2], [1, 1, 0], [1, 0, 0]));
-    assert_eq!(mixture.distinct(), None);
+    assert_eq!((&mixture as &dyn posterior::posterior::Posterior).distinct(), None);
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn every_estimator_reaches_the_optimum_of_a_linear_model() {
                 ("learning_rate".into(), Value::Float(0.02)),
             ]);
             let fit = method.unwrap().fit(&problem, Key::new(3), &mut Silent).unwrap();
-            let (_, s) = fit.posterior.as_prior().unwrap();
+            let (_, s) = fit.posterior.diagonal().unwrap();
             for i in 0..inputs {
                 let sum: f64 = (0..rows).map(|n| x[n * inputs + i].powi(2)).sum();
                 let exact = 1.0 / (sum / (NOISE * NOISE) + 0.25);

@@ -93,7 +93,7 @@ fn on_a_linear_model_variances_are_one_over_the_precisions_diagonal() {
             given("learning_rate", Value::Float(0.02)),
         ]);
         let fit = method.unwrap().fit(&problem, Key::new(3), &mut Silent).unwrap();
-        let (m, s) = fit.posterior.as_prior().unwrap();
+        let (m, s) = fit.posterior.diagonal().unwrap();
         for i in 0..4 {
             let (sd, target) = (f64::from(s[i]), beta / precision[i][i]);
             // Adam still wanders by some parts in a hundred of σ at its last learning rate, more with noisier gradients. A σ read

@@ -3,10 +3,16 @@
 use crate::linear_model::{Linear, fit};
 use posterior::ErrorKind;
 use posterior::inference::{Flow, Observer, Progress, Silent, find};
-use posterior::posterior::{MeanFieldPosterior, MixturePosterior, PointPosterior, Posterior, Tensor, restore};
+use posterior::posterior::{
+    MeanFieldPosterior, MixturePosterior, PointPosterior, Posterior, SparsePosterior, Tensor, restore,
+};
 use posterior::rng::{Key, Purpose};
 use posterior::settings::Value;
 use posterior_testing::statistics::{chi_square, chi_square_critical, expect_ks};
+
+fn as_dyn(mixture: &MixturePosterior) -> &dyn Posterior {
+    mixture
+}
 
 fn points(count: usize) -> MixturePosterior {
     let point = |k: usize| Box::new(PointPosterior::new(vec![k as f32, 1.0])) as Box<dyn Posterior>;
@@ -46,16 +52,16 @@ fn the_density_is_the_mean_of_the_members() {
     let mixture = gaussians();
     for w in [[0.0f32, 5.0], [3.0, 4.0], [1.7, 9.0]] {
         let density = |m: &dyn Posterior| m.log_density(&w).unwrap().exp();
-        let mean = mixture.members().iter().map(|m| density(&**m)).sum::<f64>() / 2.0;
+        let mean = as_dyn(&mixture).members().iter().map(|m| density(&**m)).sum::<f64>() / 2.0;
         assert!((density(&mixture) / mean - 1.0).abs() < 1e-12); // rounding of exp and ln
     }
     // Where every exp is 0: the nearer member's density, less ln 2.
     let far = [100.0f32, 5.0];
-    let near = mixture.members()[0].log_density(&far).unwrap();
+    let near = as_dyn(&mixture).members()[0].log_density(&far).unwrap();
     assert!((mixture.log_density(&far).unwrap() - (near - 2f64.ln())).abs() < 1e-9);
     assert_eq!(points(2).log_density(&[0.0, 0.0]), None);
-    assert!(points(1).is_point() && !points(2).is_point());
-    assert!(gaussians().as_prior().is_none());
+    assert!(as_dyn(&points(1)).is_point() && !as_dyn(&points(2)).is_point());
+    assert!(as_dyn(&gaussians()).diagonal().is_none());
 }
 
 fn lookup(tensors: &[Tensor]) -> impl Fn(&str) -> Option<Vec<f32>> {
@@ -191,4 +197,26 @@ fn progress_is_of_all_members_and_a_stop_stops_them_all() {
     let (result, seen) = watch(500);
     assert!(matches!(result.unwrap_err().kind(), ErrorKind::Interrupted));
     assert_eq!(seen.iter().filter(|p| p.step >= 500).count(), 1, "nobody is asked again after a stop");
+}
+
+/// Bytes that members keep beside their tensors come back with the mixture: positions of sparse members, in both ways to write them.
+#[test]
+fn bytes_of_members_are_kept() {
+    let dim = 300;
+    let (mean, std): (Vec<f32>, Vec<f32>) = (0..dim).map(|i| ((i as f32).sin(), 0.2 + (i % 3) as f32)).unzip();
+    let member = |step: usize| -> Box<dyn Posterior> {
+        Box::new(SparsePosterior::new(&mean, Some(&std), (1..dim as u32).step_by(step).collect()))
+    };
+    let mixture = MixturePosterior::new(vec![member(2), member(50)], Some(-3.0));
+    let numbers = mixture.tensors().into_iter().map(|t| (t.name, t.data));
+    let packed = mixture.packed().into_iter().map(|(name, b)| (name, b.into_iter().map(f32::from).collect()));
+    let all: Vec<(String, Vec<f32>)> = numbers.chain(packed).collect();
+    let find = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, data)| data.clone());
+    let back = restore("mixture", dim, Some(-3.0), &find).unwrap();
+    for s in 0..4 {
+        let (mut a, mut b) = (mixture.draw(Key::new(1)), back.draw(Key::new(1)));
+        mixture.draw_of_into(s, 4, Key::new(s as u64), &mut a);
+        back.draw_of_into(s, 4, Key::new(s as u64), &mut b);
+        assert_eq!(a.w, b.w);
+    }
 }

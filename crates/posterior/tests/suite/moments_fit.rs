@@ -68,7 +68,7 @@ fn on_a_linear_model_the_fit_is_the_mean_field_optimum() {
             given("learning_rate", Value::Float(0.02)),
         ]);
         let fit = method.unwrap().fit(&problem, Key::new(3), &mut Silent).unwrap();
-        let (m, s) = fit.posterior.as_prior().unwrap();
+        let (m, s) = fit.posterior.diagonal().unwrap();
         for i in 0..4 {
             let row = |j: usize| (0..200).map(|n| feature(n, i) * feature(n, j)).sum::<f64>() / (NOISE * NOISE);
             let ridge = beta / (PRIOR * PRIOR);

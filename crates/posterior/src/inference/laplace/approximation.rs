@@ -48,7 +48,7 @@ pub(super) fn normal_prior(problem: &Problem, subset: &Subset) -> Result<Vec<(f6
             let what = format!("laplace needs a normal prior, and this one is '{}'", problem.prior().name());
             Error::setting(what, "choose the prior 'normal'")
         })?;
-        out.resize(out.len() + block.len(), normal);
+        out.extend((0..block.len()).map(|i| normal.at(i)));
     }
     Ok(out)
 }
