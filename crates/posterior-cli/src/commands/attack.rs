@@ -1,6 +1,6 @@
 //! `posterior attack MODEL DATA --epsilon E`: how little must the inputs change to fool the model, and does it notice?
 
-use super::{by_draws, check_memory, read};
+use super::{by_draws, check_memory, data_files, read};
 use crate::cli::Attack as Args;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -36,10 +36,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    check_memory(&model, encoded.data.rows, args.draws)?;
     let images = data.images().is_some();
     let places: Vec<PathBuf> = args.epsilon.iter().map(|e| place(args, *e, images)).collect();
-    places.iter().try_for_each(|p| check_writable(p))?;
+    let inputs = || data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
+    places.iter().try_for_each(|p| check_writable(p, inputs()))?;
     let kind = Attack::find(&args.attack).unwrap_or(Attack::Fgsm);
     let predictor = by_draws(&model, args.draws, &args.common);
     let y = model.encoder.decode_target(&encoded.data.y);

@@ -1,6 +1,6 @@
 //! `posterior compress MODEL`: a dense model in, a sparse one out, and what that costs and saves.
 
-use super::{by_draws, check_memory, read};
+use super::{by_draws, check_memory, data_files, read};
 use crate::cli::{Compress, Data};
 use crate::output::{check_writable, count, facts, grouped, json, number, print, seconds, table};
 use crate::progress::notes;
@@ -47,7 +47,8 @@ struct Measured {
 }
 
 pub fn run(args: &Compress) -> anyhow::Result<()> {
-    check_writable(&args.out)?;
+    let data = args.data.iter().flat_map(|d| data_files(d, None));
+    check_writable(&args.out, data.chain([args.model.clone()]))?;
     let model = artifact::load(&args.model)?;
     let rule = args.keep.map_or(Rule::LogAlpha(args.threshold.unwrap_or(LOG_ALPHA)), Rule::Keep);
     let memory = if args.mean_only { Memory::Mean } else { Memory::MeanAndStd };
@@ -96,7 +97,7 @@ fn measure(
     let x = encoded.map_or_else(|| made_up(full), |e| e.data.x.clone());
     let rows = x.len() / full.network.input().len().max(1);
     // Predictions of both models and of other draws are there at once.
-    check_memory(rows, args.draws, 3 * full.network.outputs())?;
+    check_memory(full, rows.saturating_mul(3), args.draws)?;
     let [(before, slow), (after, fast)] =
         [full, sparse].map(|m| timed(|| by_draws(m, args.draws, &args.common).predict(&x)));
     let comparison = encoded.map(|encoded| {

@@ -1,6 +1,6 @@
 //! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known, with standard errors.
 
-use super::{check_memory, evaluate_report, predictor, read};
+use super::{check_memory, data_files, evaluate_report, predictor, read};
 use crate::cli::Evaluate;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -19,12 +19,13 @@ const PIT_BINS: usize = 20;
 const CURVE: usize = 100;
 
 pub fn run(args: &Evaluate) -> anyhow::Result<()> {
-    args.report.as_deref().map_or(Ok(()), check_writable)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
+    args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    check_memory(&model, encoded.data.rows, args.draws)?;
     let predictor = predictor(&model, args.draws, args.moments, &args.common)?;
     let raw = predictor.predict(&encoded.data.x);
     let y = model.encoder.decode_target(&encoded.data.y);

@@ -1,6 +1,6 @@
 //! `posterior ood MODEL IN_DATA OUT_DATA`: does the model doubt rows that it should not know?
 
-use super::{check_memory, predictor, read};
+use super::{check_memory, data_files, predictor, read};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Ood};
 use crate::output::{check_writable, grouped, json, number, print, table};
@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 const BINS: usize = 30;
 
 pub fn run(args: &Ood) -> anyhow::Result<()> {
-    args.report.as_deref().map_or(Ok(()), check_writable)?;
+    let data = [&args.known, &args.other].into_iter().flat_map(|d| data_files(d, None));
+    let inputs = data.chain([args.model.clone()]);
+    args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let known = doubts_of(args, &model, &args.known)?;
     let other = doubts_of(args, &model, &args.other)?;
@@ -53,7 +55,7 @@ fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt
     let data = Data { data: PathBuf::from(path), labels: None, text: Vec::new() };
     let encoded = model.encoder.encode(&read(&data, Some(&model.encoder))?, false)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.network.outputs())?;
+    check_memory(model, encoded.data.rows, args.draws)?;
     let predictive = predictor(model, args.draws, false, &args.common)?.predict(&encoded.data.x);
     Ok(doubts(&model.calibrated(predictive), model.likelihood.outcome()))
 }

@@ -1,17 +1,18 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::{predictor, read};
+use super::{check_memory, data_files, predictor, read};
 use crate::cli::Predict;
 use crate::output::{check_writable, print};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
+use posterior::memory::Budget;
 use posterior::model::Model;
 use posterior::predict::{Predictive, Predictor};
 use serde_json::{Map, Value, json};
 
-/// Rows times draws times outputs that are kept in memory at once.
+/// Rows times draws times outputs that are kept in memory at once, at most.
 const NUMBERS: usize = 1 << 26;
 
 /// Predictions as columns.
@@ -42,7 +43,8 @@ enum Cell {
 }
 
 pub fn run(args: &Predict) -> anyhow::Result<()> {
-    args.out.as_deref().map_or(Ok(()), check_writable)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
+    args.out.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;
@@ -56,7 +58,7 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         );
         notes(&args.common, &[what]);
     }
-    let mut columns = predict(&model, &*predictor, args.draws, &encoded, args.interval);
+    let mut columns = predict(&model, &*predictor, args.draws, &encoded, args.interval)?;
     if encoded.kept_rows.len() < table.rows() {
         notes(
             &args.common,
@@ -71,16 +73,25 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     }
 }
 
-fn predict(model: &Model, predictor: &dyn Predictor, draws: u32, encoded: &Encoded, interval: f64) -> Columns {
+fn predict(
+    model: &Model,
+    predictor: &dyn Predictor,
+    draws: u32,
+    encoded: &Encoded,
+    interval: f64,
+) -> posterior::Result<Columns> {
     let per_row = draws as usize * model.network.outputs();
-    let block = (NUMBERS / per_row.max(1)).max(1);
+    // An eighth of what is left, in numbers of four bytes.
+    let numbers = NUMBERS.min((Budget::current().left() / 32) as usize);
+    let block = (numbers / per_row.max(1)).max(1);
     let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
+    check_memory(model, block.min(encoded.data.rows), draws)?;
     let all: Vec<usize> = (0..encoded.data.rows).collect();
     for rows in all.chunks(block) {
         let x = encoded.data.x.rows(rows, encoded.data.shape.len());
         predict_block(model, predictor.predict(&x), interval, &mut columns.rows);
     }
-    columns
+    Ok(columns)
 }
 
 fn names(model: &Model) -> Vec<String> {

@@ -12,7 +12,7 @@ pub use usual::FEW;
 use crate::apply::calibrate::Calibration;
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
 use crate::error::Result;
-use crate::inference::{FitSummary, Observer};
+use crate::inference::{FitSummary, Observer, check_memory};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
@@ -82,8 +82,9 @@ impl Model {
         let rows = data.rows;
         let mut resolved = recipe.with_default_method(&encoder, rows)?.resolve(&encoder)?;
         let mut problem = resolved.clone().problem(data)?;
+        check_memory(&*resolved.method()?, &problem)?;
         if recipe.leaves_prior_open() && start.is_none() {
-            resolved = usual::with_prior_by_evidence(&resolved, &problem, Key::new(seed)).resolve(&encoder)?;
+            resolved = usual::with_prior_by_evidence(&resolved, &problem, Key::new(seed))?.resolve(&encoder)?;
             problem = problem.with_prior(resolved.prior.clone())?;
         }
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
