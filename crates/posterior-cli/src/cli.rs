@@ -69,6 +69,9 @@ pub struct Common {
     /// Threads to use; results do not depend on it [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
+    /// Memory that may be used, as in 2GB or 500MB; what needs more is refused before it begins [default: three quarters of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// No progress and no notes
     #[arg(long, short)]
     pub quiet: bool,
@@ -79,6 +82,30 @@ fn parse_threads(text: &str) -> Result<usize, String> {
         Ok(n) if (1..=4096).contains(&n) => Ok(n),
         _ => Err("it takes a whole number from 1 to 4096".into()),
     }
+}
+
+/// Less than this is not enough for the program itself.
+const LEAST_MEMORY: f64 = 1e6;
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    let wrong = || "it takes a size of 1MB or more, as in 500MB, 2GB or 1.5GiB".to_owned();
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024f64.powi(2),
+        "gib" => 1024f64.powi(3),
+        "tib" => 1024f64.powi(4),
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit;
+    if (LEAST_MEMORY..1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(wrong()) }
 }
 
 /// How a data file is read.

@@ -29,6 +29,12 @@ fn main() -> ExitCode {
 
 fn run(cli: cli::Cli) -> anyhow::Result<()> {
     let common = cli.command.common();
+    if let Some(bytes) = common.memory {
+        posterior::memory::set_limit(bytes);
+    }
+    posterior::memory::set_in_use(memory::in_use);
+    memory::stop_beyond(posterior::memory::Budget::current().limit);
+    progress::catch_interrupt();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(common.threads.unwrap_or(0)).build()?;
     pool.install(|| commands::run(&cli.command))
 }

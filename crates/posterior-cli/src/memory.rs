@@ -1,7 +1,12 @@
-//! How much memory a piece of work holds at most: allocations of the threads that were told to count are added up.
+//! How much memory the program holds, and a piece of work at most: allocations of the threads that were told to count are added up.
+//!
+//! The library asks for memory before it allocates what a file or a setting decides. What it does not foresee, such as the pages
+//! that a decoder of another crate unpacks, comes through here: an allocation far beyond the limit ends the program with a sentence
+//! and exit code 2, where the system would end it without one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Write;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 /// Bytes held now, and the most held so far, by the threads that count into it.
@@ -32,6 +37,40 @@ impl Gauge {
 
 thread_local! {
     static GAUGE: Cell<Option<&'static Gauge>> = const { Cell::new(None) };
+    /// Bytes of this thread that are not in [`IN_USE`] yet.
+    static PENDING: Cell<isize> = const { Cell::new(0) };
+}
+
+/// A thread adds up so many bytes before all threads see them.
+const TOGETHER: isize = 1 << 16;
+
+static IN_USE: AtomicIsize = AtomicIsize::new(0);
+static MOST_ALLOWED: AtomicIsize = AtomicIsize::new(isize::MAX);
+
+/// Bytes that the program holds now, up to 64 KiB for every thread.
+pub fn in_use() -> u64 {
+    IN_USE.load(Ordering::Relaxed).max(0) as u64
+}
+
+/// From now on the program ends where it would hold a quarter more than `limit`: what it asks for is an estimate.
+pub fn stop_beyond(limit: u64) {
+    let most = limit.saturating_add(limit / 4).saturating_add(64 << 20);
+    MOST_ALLOWED.store(isize::try_from(most).unwrap_or(isize::MAX), Ordering::Relaxed);
+}
+
+#[cold]
+fn out_of_memory(bytes: isize, most: isize) -> ! {
+    // Whatever is allocated on the way out must not come here again.
+    MOST_ALLOWED.store(isize::MAX, Ordering::Relaxed);
+    let mb = |bytes: isize| (bytes / 1_000_000).max(1);
+    let _ = writeln!(
+        std::io::stderr(),
+        "posterior: out of memory: {} MB more were needed and {} MB are the most that is allowed; use fewer rows or a smaller network, \
+         or allow more memory with --memory",
+        mb(bytes),
+        mb(most)
+    );
+    std::process::exit(2)
 }
 
 /// From now on this thread counts into a gauge.
@@ -45,6 +84,19 @@ pub struct Counting;
 fn note(bytes: isize) {
     // A thread at its end has no gauge any more.
     let _ = GAUGE.try_with(|g| g.get().map(|gauge| gauge.add(bytes)));
+    let pending = PENDING.try_with(|p| p.get()).unwrap_or(0) + bytes;
+    if pending.abs() < TOGETHER {
+        if PENDING.try_with(|p| p.set(pending)).is_err() {
+            IN_USE.fetch_add(bytes, Ordering::Relaxed);
+        }
+        return;
+    }
+    let _ = PENDING.try_with(|p| p.set(0));
+    let now = IN_USE.fetch_add(pending, Ordering::Relaxed) + pending;
+    let most = MOST_ALLOWED.load(Ordering::Relaxed);
+    if bytes > 0 && now > most {
+        out_of_memory(bytes, most);
+    }
 }
 
 // SAFETY: every call goes to the system's allocator as it came; counting does not allocate.

@@ -1,7 +1,9 @@
 //! What people and machines read: aligned tables, CSV, JSON.
 
+use posterior::artifact;
+use posterior::error::ErrorKind;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Prints to standard output; a closed pipe comes back as an error that the program takes as the end.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -12,7 +14,16 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints an error as one line. Our errors say what the system said, so the chain of causes is not repeated.
 pub fn error(e: &anyhow::Error) {
-    let line: String = e.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut text = e.to_string();
+    if let Some(ErrorKind::Memory { needed, left, limit, open_ended, .. }) =
+        e.downcast_ref::<posterior::Error>().map(posterior::Error::kind)
+    {
+        // What is in use already counts too, and a little goes to what is not asked for.
+        let all = needed.saturating_add(u128::from(limit - left)) / 20 * 21;
+        let size = posterior::memory::show(all).replace(' ', "");
+        text += &if *open_ended || all > 1 << 50 { " with --memory".into() } else { format!(" with --memory {size}") };
+    }
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     note(&format!("posterior: {line}"));
 }
 
@@ -21,15 +32,13 @@ pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Whether a file can be written here: to be known before a long fit, not after it. Leaves nothing behind.
-pub fn check_writable(path: &Path) -> posterior::Result<()> {
-    let refused = |e| posterior::Error::io("write", path, e);
-    if path.is_dir() {
-        return Err(refused(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")));
+/// Whether a file can be written here, and is none of the files that the command reads: to be known before a long fit, not after it.
+pub fn check_writable(path: &Path, inputs: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
+    if let Some(input) = inputs.into_iter().find(|input| artifact::overwrites(path, input)) {
+        let same = if input == path { String::new() } else { format!(" (the same file as {})", input.display()) };
+        anyhow::bail!("cannot write {}: it is an input of this command{same}; give another file", path.display());
     }
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let probe = path.with_file_name(format!(".{name}.{}.probe", std::process::id()));
-    std::fs::File::create_new(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(refused)
+    Ok(artifact::check_writable(path)?)
 }
 
 /// Prints JSON, indented.

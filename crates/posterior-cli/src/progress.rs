@@ -15,14 +15,23 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// What a program ends with when the user breaks it off.
 const BROKEN_OFF: i32 = 130;
 
-/// From now on Ctrl-C stops a fit at its next step, so that a sampler keeps what it has drawn; a second Ctrl-C ends the program.
+/// Whether a first Ctrl-C is to be waited for rather than obeyed at once.
+static PATIENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C ends the program at once and leaves no half-written file.
 pub fn catch_interrupt() {
     // Where it cannot be caught, Ctrl-C ends the program as it does anyway.
     let _ = ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
+        if STOP.swap(true, Ordering::Relaxed) || !PATIENT.load(Ordering::Relaxed) {
+            posterior::artifact::abandon_writes();
             std::process::exit(BROKEN_OFF);
         }
     });
+}
+
+/// From now on Ctrl-C stops a fit at its next step, so that a sampler keeps what it has drawn; a second Ctrl-C ends the program.
+pub fn stop_fit_on_interrupt() {
+    PATIENT.store(true, Ordering::Relaxed);
 }
 
 /// Shows a fit to the user.

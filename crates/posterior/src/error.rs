@@ -71,6 +71,30 @@ pub enum ErrorKind {
         /// What to try.
         fix: String,
     },
+    /// The work needs more memory than is allowed (see [`memory`](crate::memory)).
+    #[error(
+        "{at}{what} takes {} of memory{} and {} of {} are left; {fix}, or allow more memory",
+        crate::memory::show(*needed),
+        if *open_ended { " or more" } else { "" },
+        crate::memory::show((*left).into()),
+        crate::memory::show((*limit).into())
+    )]
+    Memory {
+        /// File, line, column.
+        at: Place,
+        /// What needs it.
+        what: String,
+        /// Bytes needed.
+        needed: u128,
+        /// Bytes that could be had.
+        left: u64,
+        /// Bytes allowed in all.
+        limit: u64,
+        /// Whether more than `needed` may turn out to be needed.
+        open_ended: bool,
+        /// How to need less.
+        fix: String,
+    },
     /// An observer asked to stop.
     #[error("stopped at the caller's request; nothing was written")]
     Interrupted,
@@ -109,7 +133,7 @@ impl Error {
 
     /// Fills in what `place` knows and the error does not know yet.
     pub fn at(mut self, place: Place) -> Self {
-        if let ErrorKind::Data { at, .. } = &mut *self.0 {
+        if let ErrorKind::Data { at, .. } | ErrorKind::Memory { at, .. } = &mut *self.0 {
             at.file = at.file.take().or(place.file);
             at.line = at.line.take().or(place.line);
             at.column = at.column.take().or(place.column);

@@ -52,6 +52,7 @@ pub mod inference;
 pub mod kernel;
 pub mod likelihood;
 pub mod math;
+pub mod memory;
 pub mod model;
 pub mod nn;
 pub mod optim;

@@ -1,6 +1,6 @@
 //! `posterior attack MODEL DATA --epsilon E`: how little must the inputs change to fool the model, and does it notice?
 
-use super::{check_memory, how, read};
+use super::{data_files, how, read};
 use crate::cli::Attack as Args;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -36,10 +36,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.likelihood().outputs())?;
     let images = data.images().is_some();
     let places: Vec<PathBuf> = args.epsilon.iter().map(|e| place(args, *e, images)).collect();
-    places.iter().try_for_each(|p| check_writable(p))?;
+    let inputs = || data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
+    places.iter().try_for_each(|p| check_writable(p, inputs()))?;
     let kind = Attack::find(&args.attack).unwrap_or(Attack::Fgsm);
     let how = how(&model, args.draws, false, &args.common).by(Route::Draws);
     let y = model.encoder.decode_target(&encoded.data.y);

@@ -1,6 +1,6 @@
 //! `posterior calibrate MODEL DATA`: a temperature and conformal quantiles from rows that the fit has not seen, kept in the model file.
 
-use super::{check_memory, how, read};
+use super::{data_files, how, read};
 use crate::cli::Calibrate;
 use crate::output::{check_writable, facts, grouped, json, number, print};
 use crate::progress::notes;
@@ -16,11 +16,11 @@ const LEVELS: [f64; 3] = [0.8, 0.9, 0.95];
 pub fn run(args: &Calibrate) -> anyhow::Result<()> {
     let out = args.out.as_ref().unwrap_or(&args.model);
     let mut model = artifact::load(&args.model)?;
-    check_writable(out)?;
+    // The model may be replaced: a calibrated one is the same model with more in it.
+    check_writable(out, data_files(&args.data.data, args.data.labels.as_ref()))?;
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;
     notes(&args.common, &encoded.warnings);
-    check_memory(encoded.data.rows, args.draws, model.likelihood().outputs())?;
     let predictive = model.fitted.predict(&encoded.data.x, &how(&model, args.draws, false, &args.common))?;
     let y = model.encoder.decode_target(&encoded.data.y);
     let outcome = model.likelihood().outcome();

@@ -1,6 +1,6 @@
 //! `posterior compress MODEL`: a dense model in, a sparse one out, and what that costs and saves.
 
-use super::{check_memory, how, read};
+use super::{data_files, how, read};
 use crate::cli::{Compress, Data};
 use crate::output::{check_writable, count, facts, grouped, json, number, print, seconds, table};
 use crate::progress::notes;
@@ -48,7 +48,8 @@ struct Measured {
 }
 
 pub fn run(args: &Compress) -> anyhow::Result<()> {
-    check_writable(&args.out)?;
+    let data = args.data.iter().flat_map(|d| data_files(d, None));
+    check_writable(&args.out, data.chain([args.model.clone()]))?;
     let model = artifact::load(&args.model)?;
     let rule = args.keep.map_or(Rule::LogAlpha(args.threshold.unwrap_or(LOG_ALPHA)), Rule::Keep);
     let memory = if args.mean_only { Memory::Mean } else { Memory::MeanAndStd };
@@ -97,7 +98,6 @@ fn measure(
     let x = encoded.map_or_else(|| made_up(full), |e| e.data.x.clone());
     let rows = x.len() / full.fitted.input().len().max(1);
     // Predictions of both models and of other draws are there at once.
-    check_memory(rows, args.draws, 3 * full.likelihood().outputs())?;
     let how = how(full, args.draws, false, &args.common).by(Route::Draws);
     let [(before, slow), (after, fast)] = [full, sparse].map(|m| timed(|| m.fitted.predict(&x, &how)));
     let (before, after) = (before?, after?);

@@ -89,7 +89,7 @@ fn fit(args: &Demo, method: &'static str, train: &Table, test: &Table, grid: &Ta
 
 pub fn run(args: &Demo) -> anyhow::Result<()> {
     let out = args.out.as_deref().unwrap_or(Path::new("report.html"));
-    check_writable(out)?;
+    check_writable(out, [])?;
     let key = Key::new(args.common.seed.unwrap_or(0));
     let ((x, y), (test_x, test_y)) = (rows(key.step(0), ROWS), rows(key.step(1), 1000));
     let grid: Vec<f64> = (0..=200).map(|i| -4.0 + 0.04 * f64::from(i)).collect();

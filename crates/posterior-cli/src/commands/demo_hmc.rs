@@ -76,7 +76,7 @@ fn fit(args: &Demo, method: Choice, name: &'static str, train: &Table, grid: &Ta
 
 pub fn run(args: &Demo) -> anyhow::Result<()> {
     let out = args.out.as_deref().unwrap_or(Path::new("hmc.html"));
-    check_writable(out)?;
+    check_writable(out, [])?;
     let mut stream = Stream::new(Key::new(args.common.seed.unwrap_or(0)).purpose(Purpose::Data));
     let (x, y): (Vec<f64>, Vec<f64>) = (0..ROWS)
         .map(|i| {

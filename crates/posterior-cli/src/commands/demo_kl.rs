@@ -131,7 +131,7 @@ fn fit(scene: &Scene, seed: u64) -> posterior::Result<(Normalised<LogDensity>, [
 
 pub fn run(args: &Demo) -> anyhow::Result<()> {
     let out = args.out.as_deref().unwrap_or(Path::new("kl.html"));
-    check_writable(out)?;
+    check_writable(out, [])?;
     let seed = args.common.seed.unwrap_or(0);
     let (mut charts, mut fits) = (Vec::new(), Vec::new());
     for scene in &SCENES {

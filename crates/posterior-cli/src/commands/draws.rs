@@ -7,7 +7,7 @@ use posterior::rng::Key;
 use serde_json::json;
 
 pub fn run(args: &Draws) -> anyhow::Result<()> {
-    check_writable(&args.out)?;
+    check_writable(&args.out, [args.model.clone()])?;
     let model = artifact::load(&args.model)?;
     let key = Key::new(args.common.seed.unwrap_or(model.seed));
     let written = artifact::write_draws(&model, args.draws as usize, key, &args.out)?;

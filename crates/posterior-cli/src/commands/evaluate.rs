@@ -1,6 +1,6 @@
 //! `posterior evaluate MODEL DATA`: scores on rows whose outcome is known, with standard errors.
 
-use super::{evaluate_report, how, read};
+use super::{data_files, evaluate_report, how, read};
 use crate::cli::Evaluate;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -21,7 +21,8 @@ const PIT_BINS: usize = 20;
 const CURVE: usize = 100;
 
 pub fn run(args: &Evaluate) -> anyhow::Result<()> {
-    args.report.as_deref().map_or(Ok(()), check_writable)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
+    args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let data = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&data, true)?;

@@ -1,9 +1,9 @@
 //! `posterior fit DATA --target COL`: fits a model and writes its file.
 
-use super::{AnswerIsNo, encode_options, read, recipe};
+use super::{AnswerIsNo, data_files, encode_options, read, recipe};
 use crate::cli::Fit;
 use crate::output::{check_writable, count, facts, grouped, json, note, number, print, seconds};
-use crate::progress::{Terminal, catch_interrupt, notes};
+use crate::progress::{Terminal, notes, stop_fit_on_interrupt};
 use posterior::artifact;
 use posterior::data::{Column, Table, TargetKind};
 use posterior::model::{FEW, LayerPrior, Model, Recipe};
@@ -14,10 +14,11 @@ use std::collections::BTreeSet;
 pub fn run(args: &Fit) -> anyhow::Result<()> {
     let start = args.start.as_deref().map(artifact::load).transpose()?;
     let table = read(&args.data, start.as_ref().map(|m| &m.encoder))?;
-    check_writable(&args.out)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref());
+    check_writable(&args.out, inputs.into_iter().chain(args.start.clone()).chain(args.recipe.config.clone()))?;
     let seed = args.common.seed.unwrap_or(0);
     let mut terminal = Terminal::new(&args.common, "fitting");
-    catch_interrupt();
+    stop_fit_on_interrupt();
     let recipe = match &start {
         Some(start) => recipe::from_start(start.recipe.clone(), &args.recipe, args.method.as_deref())?,
         None => recipe::from_flags(&args.recipe, args.method.as_deref())?,

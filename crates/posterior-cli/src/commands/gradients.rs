@@ -5,7 +5,7 @@ use crate::cli::Gradients;
 use crate::output::{count, grouped, json, number, print, seconds, table};
 use crate::progress::{Terminal, notes};
 use posterior::data::{Batches, Encoder};
-use posterior::inference::{GradientVariance, gradient_variances};
+use posterior::inference::{GradientVariance, check_memory, gradient_variances};
 use posterior::rng::{Key, Purpose};
 use posterior::settings::Value;
 use serde_json::json;
@@ -33,6 +33,7 @@ pub fn run(args: &Gradients) -> anyhow::Result<()> {
     let problem = resolved.problem(data)?;
     let key = Key::new(args.common.seed.unwrap_or(0));
     let mut terminal = Terminal::new(&args.common, "fitting q");
+    check_memory(&*method, &problem)?;
     let fit = method.fit(&problem, key, &mut terminal)?;
     terminal.done();
     let Some((mean, std)) = fit.posterior.diagonal() else {

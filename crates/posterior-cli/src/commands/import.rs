@@ -1,6 +1,6 @@
 //! `posterior import WEIGHTS --config NET.toml --data DATA`: a network trained in PyTorch becomes a model file.
 
-use super::{encode_options, read, recipe};
+use super::{data_files, encode_options, read, recipe};
 use crate::cli::{Data, Import};
 use crate::output::{check_writable, facts, grouped, json, print};
 use crate::progress::Terminal;
@@ -15,7 +15,8 @@ pub fn run(args: &Import) -> anyhow::Result<()> {
     let data = Data { data: args.data.clone(), labels: args.labels.clone(), text: args.text.clone() };
     let table = read(&data, None)?;
     let options = encode_options(&args.target, &table)?;
-    check_writable(&args.out)?;
+    let inputs = data_files(&args.data, args.labels.as_ref()).into_iter().chain([args.weights.clone()]);
+    check_writable(&args.out, inputs.chain(args.recipe.config.clone()))?;
     let given = Scale { mean: args.input_mean, std: args.input_std };
     if !given.is_valid() {
         bail!(
@@ -38,7 +39,7 @@ pub fn run(args: &Import) -> anyhow::Result<()> {
         input_scale: (!inputs).then_some(given),
         target_scale: (!target).then_some(Scale { mean: 0.0, std: 1.0 }),
     };
-    let bytes = std::fs::read(&args.weights).map_err(|e| posterior::Error::io("read", &args.weights, e))?;
+    let bytes = posterior::memory::read_file(&args.weights)?;
     let mut terminal = Terminal::new(&args.common, "importing");
     let model = import(&bytes, &args.weights, &recipe, &table, &options, &how, &mut terminal)?;
     terminal.done();

@@ -24,10 +24,11 @@ mod select;
 mod selftest;
 
 use crate::cli::{Command, Common, Data, Target};
-use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task};
+use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task, label_file};
 use posterior::fitted::{How, Route};
 use posterior::model::Model;
 use posterior::rng::Key;
+use std::path::{Path, PathBuf};
 
 /// The command did what it was asked, and the answer is no: the program says nothing more and ends with 1.
 #[derive(Debug)]
@@ -74,6 +75,11 @@ fn read(data: &Data, encoder: Option<&Encoder>) -> anyhow::Result<Table> {
     Ok(Table::read(&data.data, &options)?)
 }
 
+/// A data file and, where it holds images, the file of their labels: what a command reads and must not overwrite.
+fn data_files(data: &Path, labels: Option<&PathBuf>) -> Vec<PathBuf> {
+    std::iter::once(data.to_owned()).chain(labels.cloned().or_else(|| label_file(data))).collect()
+}
+
 /// What the flags say about the target.
 fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOptions> {
     let name = match &target.target {
@@ -100,19 +106,6 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         },
         ignore: target.ignore.clone(),
     })
-}
-
-/// Most numbers that are kept in memory at once where all rows are needed together.
-const NUMBERS: usize = 1 << 30;
-
-/// Refuses rows × draws × outputs that would not fit into memory.
-fn check_memory(rows: usize, draws: u32, outputs: usize) -> anyhow::Result<()> {
-    let per_draw = rows.saturating_mul(outputs).max(1);
-    if per_draw.saturating_mul(draws as usize) > NUMBERS {
-        let most = (NUMBERS / per_draw).max(1);
-        anyhow::bail!("{draws} draws for {rows} rows do not fit into memory; use --draws {most} or fewer");
-    }
-    Ok(())
 }
 
 /// How the model predicts: by moments if they are asked for, else by its own route; its random numbers follow from the model's seed unless

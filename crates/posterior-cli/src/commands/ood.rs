@@ -1,6 +1,6 @@
 //! `posterior ood MODEL IN_DATA OUT_DATA`: does the model doubt rows that it should not know?
 
-use super::{how, read};
+use super::{data_files, how, read};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Ood};
 use crate::output::{check_writable, grouped, json, number, print, table};
@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 const BINS: usize = 30;
 
 pub fn run(args: &Ood) -> anyhow::Result<()> {
-    args.report.as_deref().map_or(Ok(()), check_writable)?;
+    let data = [&args.known, &args.other].into_iter().flat_map(|d| data_files(d, None));
+    let inputs = data.chain([args.model.clone()]);
+    args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let known = doubts_of(args, &model, &args.known)?;
     let other = doubts_of(args, &model, &args.other)?;

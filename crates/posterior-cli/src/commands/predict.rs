@@ -1,6 +1,6 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::{how, read};
+use super::{data_files, how, read};
 use crate::cli::Predict;
 use crate::output::check_writable;
 use crate::progress::notes;
@@ -27,7 +27,8 @@ enum Cell {
 }
 
 pub fn run(args: &Predict) -> anyhow::Result<()> {
-    args.out.as_deref().map_or(Ok(()), check_writable)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
+    args.out.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let table = read(&args.data, Some(&model.encoder))?;
     let encoded = model.encoder.encode(&table, false)?;

@@ -3,17 +3,17 @@
 //! Without a data file: functions of one input from −3 to 3 (standardised units), as a picture. With one: functions at the
 //! file's inputs and in its target's units, so that one sees whether the prior believes the data possible.
 
-use super::{check_memory, encode_options, recipe};
+use super::{data_files, encode_options, recipe};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Prior};
-use crate::output::{json, number, print, table};
+use crate::output::{check_writable, json, number, print, table};
 use posterior::artifact::write_file;
 use posterior::data::{Encoder, Values};
 use posterior::likelihood::Outcome;
 use posterior::model::{Model, Resolved};
 use posterior::nn::Shape;
 use posterior::posterior::PriorDraws;
-use posterior::predict::{NetworkPredictor, Predictive, Predictor, TargetScale};
+use posterior::predict::{self, NetworkPredictor, Predictive, Predictor, TargetScale};
 use posterior::rng::Key;
 use serde_json::json;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ const GRID: usize = 201;
 
 pub fn run(args: &Prior) -> anyhow::Result<()> {
     let recipe = recipe::from_flags(&args.recipe, None)?;
+    let inputs = args.data.iter().flat_map(|d| data_files(d, None)).chain(args.recipe.config.clone());
+    check_writable(&args.out, inputs)?;
     let Some(path) = &args.data else {
         let resolved = recipe.resolve_for(Shape::Flat(1), Outcome::Real, 1)?;
         let x: Vec<f64> = (0..GRID).map(|i| -3.0 + 6.0 * i as f64 / (GRID - 1) as f64).collect();
@@ -35,7 +37,8 @@ pub fn run(args: &Prior) -> anyhow::Result<()> {
     let encoder = Encoder::fit(&data, &options)?.encoder;
     let encoded = encoder.encode(&data, true)?;
     let resolved = recipe.with_default_method(&encoder, encoded.data.rows)?.resolve(&encoder)?;
-    check_memory(encoded.data.rows, args.draws, resolved.network.outputs())?;
+    let dim = resolved.prior.len();
+    predict::check_memory(&*resolved.network, dim, encoded.data.rows, args.draws as usize)?;
     let predictive = draw(args, resolved, Model::target_scale(&encoder), &encoded.data.x);
     let mut y = encoder.decode_target(&encoded.data.y);
     // A drawn function of classes is the probability of the last one; data of it are 1 or 0.

@@ -1,6 +1,6 @@
 //! `posterior select DATA --target COL --over KEY=V1,V2,…`: which model the data speak for, by its evidence.
 
-use super::{encode_options, read, recipe};
+use super::{data_files, encode_options, read, recipe};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{self, Select};
 use crate::output::{check_writable, grouped, json, number, print, table};
@@ -50,7 +50,8 @@ pub fn run(args: &Select) -> anyhow::Result<()> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let data = read(&args.data, None)?;
     let encode = encode_options(&args.target, &data)?;
-    check_writable(&args.out)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref());
+    check_writable(&args.out, inputs.into_iter().chain(args.recipe.config.clone()))?;
     let options = SelectOptions {
         prior_weights: args.prior_weights.as_deref().map(weights).transpose()?.unwrap_or_default(),
         held_out: args.held_out,

@@ -5,16 +5,19 @@
 //! that a half-written file never stands under the name the user gave.
 
 mod draws;
+mod temporary;
 mod write;
 
 pub use draws::{PLAIN, WrittenDraws, write_draws};
-pub use write::{write_file, write_with};
+pub use temporary::abandon_writes;
+pub use write::{check_writable, overwrites, write_file, write_with};
 
 use crate::apply::calibrate::Calibration;
 use crate::data::Encoder;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fitted::{Fitted, Restoring, WideTensor};
 use crate::inference::FitSummary;
+use crate::memory;
 use crate::model::{Model, Plan, Recipe};
 use crate::posterior::{Tensor, restore};
 use safetensors::tensor::{Dtype, TensorView};
@@ -100,7 +103,7 @@ pub fn save(model: &Model, path: &Path) -> Result<()> {
 
 /// Reads a model file.
 pub fn load(path: &Path) -> Result<Model> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
+    let bytes = memory::read_file(path)?;
     from_bytes(&bytes, path)
 }
 
@@ -139,7 +142,10 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
     }
     let manifest: Manifest =
         serde_json::from_str(json).map_err(|e| damaged(format!("the manifest is damaged ({e})")))?;
-    let in_file = |e: Error| damaged(e.to_string());
+    let in_file = |e: Error| match e.kind() {
+        ErrorKind::Memory { .. } => e.in_file(path),
+        _ => damaged(e.to_string()),
+    };
     manifest.encoder.check().map_err(in_file)?;
     manifest.calibration.as_ref().map_or(Ok(()), Calibration::check).map_err(in_file)?;
     let plan = manifest.recipe.plan(&manifest.encoder).map_err(in_file)?;

@@ -1,7 +1,8 @@
 //! CSV: comma, semicolon or tab; what a column holds is told from its cells.
 
-use super::table::{Column, ReadOptions, Table, not_finite, show, text_among_numbers};
+use super::table::{Column, ReadOptions, Table, not_finite, request, show, text_among_numbers};
 use crate::error::{Error, Result};
+use crate::memory::array;
 use std::collections::HashSet;
 
 /// Share of a column's cells that must be numbers for the rest to be taken as slips rather than as text.
@@ -40,6 +41,9 @@ pub(super) fn read(bytes: &[u8], options: &ReadOptions) -> Result<Table> {
         return Err(Error::data("the text is not UTF-8", "save the file as UTF-8").on_line(line));
     }
     let delimiter = delimiter(bytes);
+    // The text once more, and of every cell, of which no more can be than separators, its end and its value.
+    let most = bytes.iter().filter(|b| **b == delimiter || **b == b'\n' || **b == b'\r').count() + 1;
+    request(bytes.len() as u128 + array::<(usize, f64)>(&[most]))?;
     let (names, cells) = records(bytes, delimiter)?;
     if cells.lines.is_empty() {
         return Err(Error::data("the file has a header line and no rows", "add rows of data"));
@@ -165,6 +169,7 @@ fn classify(cell: &str, delimiter: u8) -> Cell {
 }
 
 fn column(cells: &Cells, i: usize, name: &str, delimiter: u8, options: &ReadOptions) -> Result<Column> {
+    request(array::<Cell>(&[cells.lines.len()]))?;
     let kinds: Vec<Cell> = (0..cells.lines.len()).map(|r| classify(cells.get(r, i), delimiter)).collect();
     let of = |test: fn(&Cell) -> bool| kinds.iter().filter(|k| test(k)).count();
     let present = of(|k| *k != Cell::Missing);
@@ -175,6 +180,8 @@ fn column(cells: &Cells, i: usize, name: &str, delimiter: u8, options: &ReadOpti
         || present == 0
         || (of(|k| matches!(k, Cell::Number(_))) > 0 && numbers as f64 >= MOSTLY_NUMBERS * present as f64);
     if is(&options.text) || (!numeric && bools < present) {
+        let longest = (0..cells.lines.len()).map(|r| cells.get(r, i).len() as u128).sum::<u128>();
+        request(longest + array::<(Option<String>, usize)>(&[cells.lines.len()]))?;
         let text = |(r, kind): (usize, &Cell)| (*kind != Cell::Missing).then(|| cells.get(r, i).to_owned());
         return Ok(Column::Text(kinds.iter().enumerate().map(text).collect()));
     }

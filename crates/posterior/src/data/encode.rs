@@ -9,6 +9,7 @@ use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, T
 use super::table::{Column, ReadOptions, Table, show};
 use super::{Dataset, Values};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -188,6 +189,11 @@ impl Encoder {
         if kept_rows.is_empty() {
             return Err(table.locate(Error::data("no row is complete", "fill in the missing values")));
         }
+        let each = if matches!(self.inputs, Inputs::Columns(_)) { size_of::<f64>() } else { size_of::<f32>() };
+        let (rows, width) = (kept_rows.len(), self.input_shape().len());
+        let what = format!("the encoded table of {rows} rows and {width} inputs");
+        let fix = "give fewer rows, or leave out text columns with many different values";
+        memory::request(memory::product(&[rows, width, each]), what, fix).map_err(|e| table.locate(e))?;
         let y = match target {
             Some(column) => self.encode_target(table, column, &kept_rows)?,
             None => Vec::new(),

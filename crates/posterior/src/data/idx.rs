@@ -1,7 +1,8 @@
 //! IDX, the format of MNIST: a block of byte images and, in a file of its own, their labels; gzip or plain.
 
-use super::table::{Column, Images, ReadOptions, Table};
+use super::table::{Column, FEWER_ROWS, Images, ReadOptions, Table, request};
 use crate::error::{Error, Result};
+use crate::memory::{product, read_all};
 use crate::nn::Shape;
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -18,15 +19,15 @@ pub(super) fn read(stream: impl Read, size: Option<u64>, path: &Path, options: &
     };
     let pixels = bytes.iter().map(|b| f32::from(*b) / 255.0).collect();
     let images = Images { shape: Shape::Image { channels: 1, height, width }, pixels };
-    let label = match options.labels.clone().or_else(|| sibling(path)) {
+    let label = match options.labels.clone().or_else(|| label_file(path)) {
         Some(path) => Some(("label".to_owned(), labels(&path)?)),
         None => None,
     };
     Table::from_images(images, label)
 }
 
-/// The label file that lies beside the images under the usual name.
-fn sibling(path: &Path) -> Option<PathBuf> {
+/// The label file that lies beside IDX images under the usual name.
+pub fn label_file(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let labels = name.replace("images-idx3", "labels-idx1").replace("images.idx3", "labels.idx1");
     let beside = path.with_file_name(&labels);
@@ -98,8 +99,10 @@ fn array(mut stream: impl Read, size: Option<u64>, path: &Path) -> Result<(Vec<u
     if let Some(size) = size.filter(|s| s.saturating_sub(header) < total) {
         return Err(truncated(size.saturating_sub(header)));
     }
-    let mut bytes = Vec::new();
-    stream.take(total).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
+    // Bytes, and the numbers they become.
+    let bytes = read_all(stream.take(total), "the unpacked file", FEWER_ROWS).map_err(|e| e.of(path))?;
+    let each = if rank == 1 { size_of::<f64>() } else { size_of::<f32>() };
+    request(product(&[bytes.len(), each]))?;
     if (bytes.len() as u64) < total {
         return Err(truncated(bytes.len() as u64));
     }

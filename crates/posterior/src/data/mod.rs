@@ -19,6 +19,7 @@ pub use batches::Batches;
 pub use dataset::{Dataset, Values};
 pub use encode::{Encoded, Encoder};
 pub use fit::{EncodeOptions, Fitted, Task};
+pub use idx::label_file;
 pub use scale::Scale;
 pub use schema::{Feature, FeatureKind, Inputs, LabelKind, Missing, Target, TargetKind};
 pub use split::{Split, folds, split};

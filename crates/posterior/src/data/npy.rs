@@ -1,10 +1,11 @@
 //! NPY and NPZ, the formats of NumPy: columns from arrays of one or two dimensions, images from three or four.
 
-use super::table::{Column, Images, Table, one_line, show};
+use super::table::{Column, FEWER_ROWS, Images, Table, one_line, request, show};
 use crate::error::{Error, Result};
+use crate::memory::{Refusal, array, read_all};
 use crate::nn::Shape;
 use npyz::{NpyFile, Order, WriterBuilder};
-use std::io::{Read, Write};
+use std::io::Write;
 
 /// An array in C order, its first dimension the rows.
 struct Array {
@@ -38,8 +39,10 @@ pub(super) fn read_npz(bytes: &[u8]) -> Result<Table> {
         let mut entry = archive.by_index(i).map_err(|e| damaged(&e))?;
         let file = entry.name().map_err(|e| damaged(&e))?.into_owned();
         let Some(name) = npyz::npz::array_name_from_file_name(&file) else { continue };
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(|e| damaged(&e))?;
+        let content = read_all(&mut entry, "the unpacked archive", FEWER_ROWS).map_err(|e| match e {
+            Refusal::Io(e) => damaged(&e),
+            Refusal::Memory(e) => e,
+        })?;
         let array = parse(&content).map_err(|e| e.in_column(&show(name)))?;
         if let Some((first, other)) = arrays.first()
             && other.rows() != array.rows()
@@ -146,6 +149,8 @@ fn parse(bytes: &[u8]) -> Result<Array> {
     if shape[1..].contains(&0) {
         return Err(Error::data("the array has no columns", "give rows × columns"));
     }
+    // The numbers, and once more in another order or as columns.
+    request(array::<(f64, f64)>(&shape))?;
     let mut values: Option<std::io::Result<Vec<f64>>> = None;
     let mut file = Some(file);
     macro_rules! of {

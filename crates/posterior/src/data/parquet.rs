@@ -1,7 +1,8 @@
 //! Parquet: flat columns of numbers, text and yes/no, column by column.
 
-use super::table::{Column, Table, one_line, show};
+use super::table::{Column, Table, one_line, request, show};
 use crate::error::{Error, Result};
+use crate::memory::array;
 use ::parquet::basic::{ConvertedType, LogicalType};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::{ByteArray, DataType};
@@ -40,12 +41,18 @@ fn table(file: File) -> Result<Table> {
     if negative {
         return Err(damaged("a column begins before the file does"));
     }
+    // What the file says of itself, before anything is read; what it then turns out to hold is counted as it comes.
+    let rows = reader.metadata().row_groups().iter().map(|g| u128::try_from(g.num_rows()).unwrap_or(0)).sum::<u128>();
+    let pages = reader.metadata().row_groups().iter().flat_map(|g| g.columns()).map(|c| c.uncompressed_size()).max();
+    let table = rows.saturating_mul(array::<f64>(&[schema.num_columns()]));
+    request(table.saturating_add(u128::try_from(pages.unwrap_or(0)).unwrap_or(0)))?;
     let mut columns: Vec<Column> = Vec::new();
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(damaged)?;
         for (i, descriptor) in schema.columns().iter().enumerate() {
             let values = group.get_column_reader(i).map_err(damaged)?;
-            let part = column(values, descriptor).map_err(|e| e.in_column(&show(descriptor.name())))?;
+            let before = columns.get(i).map_or(0, Column::len);
+            let part = column(values, descriptor, before).map_err(|e| e.in_column(&show(descriptor.name())))?;
             match columns.get_mut(i) {
                 None => columns.push(part),
                 Some(whole) => append(whole, part),
@@ -98,29 +105,31 @@ fn unsigned(descriptor: &ColumnDescriptor) -> bool {
         || matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64)
 }
 
-fn column(reader: ColumnReader, descriptor: &ColumnDescriptor) -> Result<Column> {
+/// A column chunk, after `before` rows of the same column.
+fn column(reader: ColumnReader, descriptor: &ColumnDescriptor, before: usize) -> Result<Column> {
     let unit = if decimal(descriptor) { 10f64.powi(-descriptor.type_scale()) } else { 1.0 };
     let unsigned = unsigned(descriptor);
     let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
     let level = descriptor.max_def_level();
     Ok(match reader {
-        ColumnReader::BoolColumnReader(r) => Column::Bool(values(r, level, |v| *v)?),
+        ColumnReader::BoolColumnReader(r) => Column::Bool(values(r, level, before, |v| *v, |_| 0)?),
         ColumnReader::Int32ColumnReader(r) => {
             let read = |v: &i32| if unsigned { f64::from(*v as u32) } else { f64::from(*v) * unit };
-            Column::Number(values(r, level, read)?.into_iter().map(number).collect())
+            Column::Number(values(r, level, before, read, |_| 0)?.into_iter().map(number).collect())
         }
         ColumnReader::Int64ColumnReader(r) => {
             let read = |v: &i64| if unsigned { *v as u64 as f64 } else { *v as f64 * unit };
-            Column::Number(values(r, level, read)?.into_iter().map(number).collect())
+            Column::Number(values(r, level, before, read, |_| 0)?.into_iter().map(number).collect())
         }
         ColumnReader::FloatColumnReader(r) => {
-            Column::Number(values(r, level, |v| f64::from(*v))?.into_iter().map(number).collect())
+            Column::Number(values(r, level, before, |v| f64::from(*v), |_| 0)?.into_iter().map(number).collect())
         }
         ColumnReader::DoubleColumnReader(r) => {
-            Column::Number(values(r, level, |v| *v)?.into_iter().map(number).collect())
+            Column::Number(values(r, level, before, |v| *v, |_| 0)?.into_iter().map(number).collect())
         }
         ColumnReader::ByteArrayColumnReader(r) => {
-            let texts = values(r, level, |v: &ByteArray| v.as_utf8().map(str::to_owned).ok())?;
+            let utf8 = |v: &ByteArray| v.as_utf8().map(str::to_owned).ok();
+            let texts = values(r, level, before, utf8, |v: &ByteArray| v.len())?;
             let mut column = Vec::with_capacity(texts.len());
             for (row, text) in texts.into_iter().enumerate() {
                 column.push(match text {
@@ -138,13 +147,16 @@ fn column(reader: ColumnReader, descriptor: &ColumnDescriptor) -> Result<Column>
     })
 }
 
-/// All values of a column chunk; none where the definition level says null.
+/// All values of a column chunk, after `before` rows; none where the definition level says null. `text` is the length of a value's text.
 fn values<T: DataType, V>(
     mut reader: ColumnReaderImpl<T>,
     max_level: i16,
+    before: usize,
     convert: impl Fn(&T::T) -> V,
+    text: impl Fn(&T::T) -> usize,
 ) -> Result<Vec<Option<V>>> {
     let mut out = Vec::new();
+    let mut texts = 0;
     let (mut levels, mut chunk) = (Vec::new(), Vec::new());
     loop {
         levels.clear();
@@ -155,6 +167,9 @@ fn values<T: DataType, V>(
         if records == 0 {
             return Ok(out);
         }
+        // Run lengths and dictionaries make many rows of few bytes. Twice the values: a list that grows is copied.
+        texts += chunk.iter().map(&text).sum::<usize>();
+        request(array::<(Option<V>, Option<V>)>(&[before + out.len() + records]).saturating_add(texts as u128))?;
         if max_level == 0 {
             out.extend(chunk.iter().map(|v| Some(convert(v))));
             continue;

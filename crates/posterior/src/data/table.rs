@@ -2,6 +2,7 @@
 
 use super::{csv, idx, npy, parquet};
 use crate::error::{Error, Place, Result, suggest};
+use crate::memory;
 use crate::nn::Shape;
 use std::collections::HashSet;
 use std::fs::File;
@@ -118,7 +119,7 @@ impl Table {
                 match &start[..] {
                     [0, 0, 8, ..] => idx::read(whole, None, path, options),
                     [] => Err(Error::data("the file is empty", "give a file with a header line and rows")),
-                    _ => csv::read(&all(whole, path)?, options),
+                    _ => csv::read(&unpacked(whole, path)?, options),
                 }
             }
             [0, 0, _, _, ..] => idx::read(whole, Some(size), path, options),
@@ -309,10 +310,22 @@ fn first_bytes(reader: &mut impl Read, n: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn all(mut reader: impl Read, path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
-    Ok(bytes)
+/// All bytes of a stream that stands for a file, within the memory budget.
+fn all(reader: impl Read, path: &Path) -> Result<Vec<u8>> {
+    memory::read_all(reader, "the file", FEWER_ROWS).map_err(|e| e.of(path))
+}
+
+/// All bytes of what a compressed file unpacks to, within the memory budget.
+fn unpacked(reader: impl Read, path: &Path) -> Result<Vec<u8>> {
+    memory::read_all(reader, "the unpacked file", FEWER_ROWS).map_err(|e| e.of(path))
+}
+
+/// What to do about a table that is too large.
+pub(super) const FEWER_ROWS: &str = "give a file with fewer rows";
+
+/// Refuses values that do not fit into memory.
+pub(super) fn request(bytes: u128) -> Result<()> {
+    memory::request(bytes, "the table", FEWER_ROWS)
 }
 
 /// A number as people write it: 3.0 is "3".

@@ -42,7 +42,7 @@ pub trait Family: Clone {
 pub(crate) fn check_memory(method: &str, parameters: usize, bytes: u128, most: u128, fix: &str) -> Result<()> {
     const GIB: f64 = (1u64 << 30) as f64;
     if bytes <= most {
-        return Ok(());
+        return crate::memory::request(bytes, format!("{method} on {parameters} parameters"), fix);
     }
     Err(Error::setting(
         format!(

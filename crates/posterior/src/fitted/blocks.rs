@@ -6,6 +6,7 @@
 use super::{Fitted, How};
 use crate::data::Values;
 use crate::error::Result;
+use crate::memory::Budget;
 use crate::predict::Predictive;
 use std::ops::Range;
 
@@ -23,7 +24,9 @@ pub fn predict_blocks(
 ) -> Result<()> {
     let width = fitted.input().len().max(1);
     let rows = x.len() / width;
-    let block = (BLOCK / (how.draws * fitted.likelihood().outputs()).max(1)).clamp(ROWS.0, ROWS.1);
+    // At most an eighth of what is left, in numbers of four bytes.
+    let numbers = BLOCK.min((Budget::current().left() / 32) as usize);
+    let block = (numbers / (how.draws * fitted.likelihood().outputs()).max(1)).clamp(ROWS.0, ROWS.1);
     if rows <= block {
         return take(0..rows, fitted.predict(x, how)?);
     }

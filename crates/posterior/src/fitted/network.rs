@@ -8,7 +8,9 @@ use crate::likelihood::Likelihood;
 use crate::math::{MatRef, Threads};
 use crate::nn::{AnyNetwork, Mode, Pass, Shape, Workspace};
 use crate::posterior::{Draw, Posterior};
-use crate::predict::{LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor};
+use crate::predict::{
+    LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, check_memory,
+};
 use crate::prior::Prior;
 use crate::problem::full_layout;
 use crate::rng::{Key, Purpose};
@@ -87,6 +89,8 @@ impl Fitted for NetworkFit {
     }
 
     fn predict(&self, x: &Values, how: &How) -> Result<Predictive> {
+        let rows = x.len() / self.network.input().len().max(1);
+        check_memory(&*self.network, self.posterior.dim(), rows, self.distinct(how.draws))?;
         match how.route {
             Route::Draws => Ok(self.by_draws(how).predict(x)),
             Route::Moments => {

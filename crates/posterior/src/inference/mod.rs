@@ -24,6 +24,7 @@ mod members;
 mod metropolis;
 mod mixture;
 mod moments;
+mod needs;
 mod nuts;
 mod nuts_chain;
 mod observer;
@@ -109,6 +110,12 @@ pub trait Method: Send + Sync + Debug {
         Ok(given.clone())
     }
 
+    /// Bytes that a fit of the problem holds at its peak beside the data, about and rather more: what memory is asked for before it
+    /// begins.
+    fn bytes(&self, problem: &Problem) -> u128 {
+        needs::by_gradient(problem, self.settings(), 12)
+    }
+
     /// Approximates the problem's posterior. The same key gives the same bits.
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit>;
 
@@ -116,6 +123,14 @@ pub trait Method: Send + Sync + Debug {
     fn sampler(&self) -> Option<&dyn Sampler> {
         None
     }
+}
+
+/// Refuses a fit for which there is not enough memory (see [`memory`](crate::memory)), before it allocates any.
+pub fn check_memory(method: &dyn Method, problem: &Problem) -> Result<()> {
+    let what = format!("{} on {} parameters", method.name(), problem.dim());
+    let fix =
+        "make the network smaller, use fewer rows, or choose a method that keeps less for each parameter, such as map";
+    crate::memory::request(method.bytes(problem), what, fix)
 }
 
 /// A row of [`METHODS`].

@@ -24,6 +24,7 @@
 
 use super::recipe::{Choice, LayerPrior, Recipe};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::memory;
 use crate::nn::{Activation, LayerSpec, NetworkSpec};
 use serde::Deserialize;
 use std::path::Path;
@@ -102,7 +103,7 @@ impl Recipe {
 
     /// Reads a recipe from a TOML file.
     pub fn from_file(path: &Path) -> Result<Recipe> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        let text = memory::read_text(path)?;
         Recipe::from_toml(&text).map_err(|e| e.in_file(path))
     }
 }

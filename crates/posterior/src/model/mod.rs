@@ -13,7 +13,7 @@ use crate::apply::calibrate::Calibration;
 use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
 use crate::error::{Error, Result};
 use crate::fitted::{Fitted, How, ModelFit, NetworkFit, predict_blocks};
-use crate::inference::{FitSummary, Observer};
+use crate::inference::{FitSummary, Observer, check_memory};
 use crate::likelihood::Likelihood;
 use crate::posterior::{Chains, Posterior};
 use crate::predict::{Predictive, TargetScale};
@@ -82,8 +82,9 @@ impl Model {
         let fit = match &mut plan {
             Plan::Network(resolved) => {
                 let mut problem = resolved.clone().problem(data)?;
+                check_memory(&*resolved.method()?, &problem)?;
                 if recipe.leaves_prior_open() && start.is_none() {
-                    **resolved = usual::with_prior_by_evidence(resolved, &problem, key).resolve(&encoder)?;
+                    **resolved = usual::with_prior_by_evidence(resolved, &problem, key)?.resolve(&encoder)?;
                     problem = problem.with_prior(resolved.prior.clone())?;
                 }
                 if let Some(start) = start {

@@ -9,7 +9,7 @@
 
 use super::{Choice, LayerPrior, Recipe, Resolved};
 use crate::data::{Encoder, TargetKind};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::inference::prior_scales;
 use crate::problem::Problem;
 use crate::rng::Key;
@@ -63,7 +63,7 @@ impl Recipe {
 }
 
 /// The recipe with a prior for every layer as wide as the evidence has it; as it was where that is too much work, or has no answer.
-pub(super) fn with_prior_by_evidence(resolved: &Resolved, problem: &Problem, key: Key) -> Recipe {
+pub(super) fn with_prior_by_evidence(resolved: &Resolved, problem: &Problem, key: Key) -> Result<Recipe> {
     let (parameters, mut recipe) = (problem.network().layout().len(), resolved.recipe.clone());
     let settings = &recipe.prior.settings;
     let std = |name: &str| match settings.get(name) {
@@ -73,8 +73,13 @@ pub(super) fn with_prior_by_evidence(resolved: &Resolved, problem: &Problem, key
     if let (Some(weight), Some(bias)) = (std("weight_std"), std("bias_std"))
         && parameters <= SCALED.1
         && problem.data().rows.saturating_mul(parameters) <= SCALED.0
-        && let Ok(scales) = prior_scales(problem, key)
     {
+        let scales = match prior_scales(problem, key) {
+            Ok(scales) => scales,
+            // What is fitted must not depend on how much memory there is.
+            Err(e) if matches!(e.kind(), ErrorKind::Memory { .. }) => return Err(e),
+            Err(_) => return Ok(recipe),
+        };
         let prior = |(layer, scale): (usize, f64)| {
             // Three digits: what is said is what is used.
             let round = |v: f64| format!("{v:.2e}").parse().unwrap_or(v);
@@ -82,7 +87,7 @@ pub(super) fn with_prior_by_evidence(resolved: &Resolved, problem: &Problem, key
         };
         recipe.layer_priors = scales.into_iter().map(prior).collect();
     }
-    recipe
+    Ok(recipe)
 }
 
 #[cfg(test)]

@@ -56,6 +56,10 @@ impl Chain {
         blocks
     }
 
+    pub fn space_numbers(&self, rows: usize) -> u128 {
+        self.layers.iter().fold(0, |sum: u128, l| sum.saturating_add(l.space_numbers(rows)))
+    }
+
     pub fn spaces<R: Precision>(&self, rows: usize) -> Vec<LayerSpace<R>> {
         self.layers.iter().map(|l| R::layer(&**l).space(rows)).collect()
     }

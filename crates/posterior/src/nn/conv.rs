@@ -11,6 +11,7 @@ use super::layout::{BlockSpec, Role};
 use super::leaf::Leaf;
 use super::pool::{Windows, image_of};
 use crate::error::{Error, Result};
+use crate::memory::product;
 
 /// Images in a group, unless they are large.
 const GROUP: usize = 8;
@@ -137,6 +138,16 @@ impl Layer for Conv {
             BlockSpec::new("weight", shape, Role::Weight, g.patch()).gain(self.epilogue.activation.gain()),
             BlockSpec::new("bias", vec![self.channels], Role::Bias, g.patch()),
         ]
+    }
+
+    fn space_numbers(&self, rows: usize) -> u128 {
+        let (area, group) = (self.geometry.area(), self.group.min(rows));
+        let lanes = rows.div_ceil(self.group).min(self.teams);
+        let columns = product(&[self.geometry.patch() + self.channels, area, group, lanes]);
+        let gradients = product(&[lanes, self.weights() + self.channels]);
+        // Outputs, their gradients, inputs of the activation and positions of maxima.
+        let outputs = product(&[4, rows, self.output().len()]);
+        outputs.saturating_add(columns).saturating_add(gradients)
     }
 
     fn leaves(&self) -> Option<Vec<Leaf>> {

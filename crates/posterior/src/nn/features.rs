@@ -11,9 +11,11 @@ use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
 use super::layout::BlockSpec;
 use crate::error::{Error, Result};
 use crate::math::{MatRef, Real};
+use crate::memory;
 use crate::rng::{Key, Purpose, Stream, fill_normals};
 use crate::simd_fn;
 use std::f64::consts::{SQRT_2, TAU};
+use std::sync::OnceLock;
 
 /// More features than this are a slip of the hand.
 const MOST: usize = 1 << 16;
@@ -28,16 +30,44 @@ pub struct Features {
     kind: Kind,
 }
 
+/// A recipe of a few bytes can ask for much here: tables are made when a pass first needs them, with rows that they are for.
 #[derive(Debug, Clone)]
 enum Kind {
-    /// Terms, each a range of factors (input, power); no term at all is one feature that is 0.
-    Polynomial { degree: usize, ends: Vec<usize>, factors: Vec<(usize, usize)> },
-    /// ω as `inputs × count`, and b, both in turns.
-    Waves { turns: Vec<f64>, phase: Vec<f64> },
+    /// Degree 0 is one feature that is 0.
+    Polynomial {
+        degree: usize,
+        count: usize,
+        terms: OnceLock<Terms>,
+    },
+    /// Sine and cosine of the harmonics of a period, input by input.
+    Harmonics {
+        frequencies: usize,
+        period: f64,
+    },
+    Random {
+        count: usize,
+        length_scale: f64,
+        key: Key,
+        waves: OnceLock<Waves>,
+    },
+}
+
+/// Terms, each a range of factors (input, power).
+#[derive(Debug, Clone, Default)]
+struct Terms {
+    ends: Vec<usize>,
+    factors: Vec<(usize, usize)>,
+}
+
+/// ω as `inputs × count`, and b, both in turns.
+#[derive(Debug, Clone)]
+struct Waves {
+    turns: Vec<f64>,
+    phase: Vec<f64>,
 }
 
 /// How many terms of degree 1 to d in n inputs: n + d choose d, less 1; none if there are too many.
-fn terms(inputs: usize, degree: usize) -> Option<usize> {
+fn count_terms(inputs: usize, degree: usize) -> Option<usize> {
     let mut count: usize = 1;
     for k in 1..=degree {
         count = count.checked_mul(inputs + k)? / k;
@@ -61,13 +91,9 @@ impl Features {
             return Err(Error::setting(what, format!("it takes a whole number from 0 to {HIGHEST_DEGREE}")));
         }
         let what = || format!("polynomials of degree {degree} in {inputs} inputs");
-        terms(inputs, degree).ok_or_else(|| too_many(what(), "lower the degree, or leave columns out"))?;
-        let (mut ends, mut factors) = (Vec::new(), Vec::new());
-        for total in 1..=degree {
-            let mut powers = vec![0; inputs];
-            push_terms(&mut powers, 0, total, &mut ends, &mut factors);
-        }
-        let kind = Kind::Polynomial { degree, ends, factors };
+        let count = count_terms(inputs, degree);
+        let count = count.ok_or_else(|| too_many(what(), "lower the degree, or leave columns out"))?.max(1);
+        let kind = Kind::Polynomial { degree, count, terms: OnceLock::new() };
         Ok(Features { name: format!("polynomial of degree {degree}"), input, kind })
     }
 
@@ -76,18 +102,11 @@ impl Features {
         let (inputs, name) = (input.len(), format!("fourier {frequencies}"));
         positive("period", period)?;
         let count = inputs.checked_mul(2 * frequencies.min(MOST + 1)).filter(|n| (1..=MOST).contains(n));
-        let count = count.ok_or_else(|| {
+        count.ok_or_else(|| {
             let what = format!("{frequencies} frequencies of {inputs} inputs");
             if frequencies == 0 { Error::setting(what, "give at least one") } else { too_many(what, "use fewer") }
         })?;
-        let (mut turns, mut phase) = (vec![0.0; inputs * count], vec![0.0; count]);
-        for k in 0..count {
-            let (input, wave) = (k / (2 * frequencies), k % (2 * frequencies));
-            turns[input * count + k] = (wave / 2 + 1) as f64 / period;
-            // cos 2π(u − ¼) = sin 2πu
-            phase[k] = if wave % 2 == 0 { -0.25 } else { 0.0 };
-        }
-        Ok(Features { name, input, kind: Kind::Waves { turns, phase } })
+        Ok(Features { name, input, kind: Kind::Harmonics { frequencies, period } })
     }
 
     /// Random waves of a Gaussian process with the given length scale.
@@ -98,19 +117,37 @@ impl Features {
             return Err(Error::setting(what, format!("give a whole number from 1 to {MOST}")));
         }
         let key = Key::new(seed).purpose(Purpose::Features);
-        let mut turns = vec![0.0; input.len() * count];
-        fill_normals(key, &mut turns);
-        turns.iter_mut().for_each(|t| *t /= TAU * length_scale);
-        let mut stream = Stream::new(key);
-        let phase = (0..count).map(|_| stream.uniform()).collect();
-        Ok(Features { name: format!("random features {count}"), input, kind: Kind::Waves { turns, phase } })
+        let what = format!("{count} random features of {} inputs", input.len());
+        memory::request(memory::array::<f64>(&[input.len(), count]), what, "use fewer features")?;
+        let kind = Kind::Random { count, length_scale, key, waves: OnceLock::new() };
+        Ok(Features { name: format!("random features {count}"), input, kind })
     }
 
     fn count(&self) -> usize {
         match &self.kind {
-            Kind::Polynomial { ends, .. } => ends.len().max(1),
-            Kind::Waves { phase, .. } => phase.len(),
+            Kind::Polynomial { count, .. } | Kind::Random { count, .. } => *count,
+            Kind::Harmonics { frequencies, .. } => 2 * frequencies * self.input.len(),
         }
+    }
+}
+
+impl Terms {
+    fn new(inputs: usize, degree: usize) -> Terms {
+        let mut terms = Terms::default();
+        for total in 1..=degree {
+            push_terms(inputs, &mut Vec::new(), 0, total, &mut terms);
+        }
+        terms
+    }
+}
+
+impl Waves {
+    fn new(inputs: usize, count: usize, length_scale: f64, key: Key) -> Waves {
+        let mut turns = vec![0.0; inputs * count];
+        fill_normals(key, &mut turns);
+        turns.iter_mut().for_each(|t| *t /= TAU * length_scale);
+        let mut stream = Stream::new(key);
+        Waves { turns, phase: (0..count).map(|_| stream.uniform()).collect() }
     }
 }
 
@@ -121,25 +158,20 @@ fn positive(what: &str, value: f64) -> Result<()> {
     Err(Error::setting(format!("the {what} of features cannot be {value}"), "it takes a number above 0"))
 }
 
-/// All terms whose powers from input `from` on add up to `left`, lower inputs with higher powers first.
-fn push_terms(
-    powers: &mut [usize],
-    from: usize,
-    left: usize,
-    ends: &mut Vec<usize>,
-    factors: &mut Vec<(usize, usize)>,
-) {
+/// All terms that begin with the factors `term` and whose powers from input `from` on add up to `left`, lower inputs with higher
+/// powers first. Cost: as many steps as there are factors to write.
+fn push_terms(inputs: usize, term: &mut Vec<(usize, usize)>, from: usize, left: usize, terms: &mut Terms) {
     if left == 0 {
-        factors.extend(powers.iter().enumerate().filter(|(_, p)| **p > 0).map(|(i, p)| (i, *p)));
-        ends.push(factors.len());
+        terms.factors.extend_from_slice(term);
+        terms.ends.push(terms.factors.len());
         return;
     }
-    for i in from..powers.len() {
+    for i in from..inputs {
         for power in (1..=left).rev() {
-            powers[i] = power;
-            push_terms(powers, i + 1, left - power, ends, factors);
+            term.push((i, power));
+            push_terms(inputs, term, i + 1, left - power, terms);
+            term.pop();
         }
-        powers[i] = 0;
     }
 }
 
@@ -182,6 +214,18 @@ simd_fn! {
     }
 }
 
+simd_fn! {
+    /// The same for the harmonics of one input. cos 2π(u − ¼) = sin 2πu
+    fn harmonics<R>(x: R, period: f64, out: &mut [R], delta: bool) {
+        for k in 0..out.len() {
+            let phase = R::of(if k % 2 == 0 { -0.25 } else { 0.0 });
+            let at = x.mul_add::<F>(R::of((k / 2 + 1) as f64 / period), phase);
+            let (sin, cos) = at.sin_cos_turn::<F>();
+            out[k] = if delta { out[k] * R::of(-TAU * SQRT_2) * sin } else { R::of(SQRT_2) * cos };
+        }
+    }
+}
+
 impl<R: Real> LayerOps<R> for Features {
     fn space(&self, rows: usize) -> LayerSpace<R> {
         let mut space = LayerSpace::with_output(rows * self.count());
@@ -194,7 +238,8 @@ impl<R: Real> LayerOps<R> for Features {
     fn forward(&self, _w: &[R], x: MatRef<'_, R>, _pass: &Pass, space: &mut LayerSpace<R>) {
         for (row, out) in space.out.chunks_exact_mut(self.count()).take(x.rows).enumerate() {
             match &self.kind {
-                Kind::Polynomial { degree, ends, factors } => {
+                Kind::Polynomial { degree, terms, .. } => {
+                    let Terms { ends, factors } = terms.get_or_init(|| Terms::new(self.input.len(), *degree));
                     let table = &mut space.scratch[0];
                     hermite(x.row(row), *degree, table);
                     if ends.is_empty() {
@@ -207,7 +252,15 @@ impl<R: Real> LayerOps<R> for Features {
                         start = *end;
                     }
                 }
-                Kind::Waves { turns, phase } => waves(x.row(row), turns, phase, out, false),
+                Kind::Harmonics { frequencies, period } => {
+                    let each = x.row(row).iter().zip(out.chunks_exact_mut(2 * frequencies));
+                    each.for_each(|(x, out)| harmonics(*x, *period, out, false));
+                }
+                Kind::Random { count, length_scale, key, waves: made } => {
+                    let make = || Waves::new(self.input.len(), *count, *length_scale, *key);
+                    let Waves { turns, phase } = made.get_or_init(make);
+                    waves(x.row(row), turns, phase, out, false);
+                }
             }
         }
     }
@@ -228,7 +281,8 @@ impl<R: Real> LayerOps<R> for Features {
         for (row, (delta, dx)) in rows {
             dx.fill(R::ZERO);
             match &self.kind {
-                Kind::Polynomial { degree, ends, factors } => {
+                Kind::Polynomial { degree, terms, .. } => {
+                    let Terms { ends, factors } = terms.get_or_init(|| Terms::new(inputs, *degree));
                     let table = &mut space.scratch[0];
                     hermite(x.row(row), *degree, table);
                     let at = |i: usize, p: usize| table[i * (degree + 1) + p];
@@ -243,7 +297,16 @@ impl<R: Real> LayerOps<R> for Features {
                         start = *end;
                     }
                 }
-                Kind::Waves { turns, phase } => {
+                Kind::Harmonics { frequencies, period } => {
+                    let each = x.row(row).iter().zip(delta.chunks_exact_mut(2 * frequencies)).zip(dx.iter_mut());
+                    for ((x, delta), dx) in each {
+                        harmonics(*x, *period, delta, true);
+                        let turn = |k: usize| R::of((k / 2 + 1) as f64 / *period);
+                        *dx = delta.iter().enumerate().fold(R::ZERO, |sum, (k, d)| sum + *d * turn(k));
+                    }
+                }
+                Kind::Random { length_scale, key, waves: made, .. } => {
+                    let Waves { turns, phase } = made.get_or_init(|| Waves::new(inputs, count, *length_scale, *key));
                     waves(x.row(row), turns, phase, delta, true);
                     for (dx, turns) in dx.iter_mut().zip(turns.chunks_exact(count)) {
                         *dx = delta.iter().zip(turns).fold(R::ZERO, |sum, (d, t)| sum + *d * R::of(*t));
@@ -266,6 +329,16 @@ impl Layer for Features {
     }
     fn blocks(&self) -> Vec<BlockSpec> {
         Vec::new()
+    }
+    fn space_numbers(&self, rows: usize) -> u128 {
+        let table = match &self.kind {
+            // With the terms, which are few factors each and once for all spaces.
+            Kind::Polynomial { degree, count, .. } => memory::product(&[self.input.len() + 8 * count, degree + 1]),
+            // ω, in double precision and once for all spaces.
+            Kind::Random { count, .. } => memory::product(&[2, self.input.len() + 1, *count]),
+            Kind::Harmonics { .. } => 0,
+        };
+        memory::product(&[2, rows, self.count()]).saturating_add(table)
     }
 }
 
@@ -294,8 +367,8 @@ mod tests {
         for (out, (p, q)) in out.iter().zip(expected) {
             assert!((out - h[p](x) * h[q](y)).abs() < 1e-12, "{p} {q}"); // rounding
         }
-        assert_eq!(terms(2, 3), Some(9));
-        assert_eq!(terms(3, 0), Some(0));
+        assert_eq!(count_terms(2, 3), Some(9));
+        assert_eq!(count_terms(3, 0), Some(0));
         assert_eq!(apply(&Features::polynomial(Shape::Flat(2), 0).unwrap(), &[x, y]), [0.0]);
     }
 

@@ -6,6 +6,7 @@ use super::leaf::Leaf;
 use super::noisy::{Gradient, Noisy};
 use crate::error::Result;
 use crate::math::{MatRef, Real, Threads};
+use crate::memory::product;
 use crate::rng::Key;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -161,6 +162,11 @@ pub trait Layer: LayerOps<f32> + LayerOps<f64> + Debug {
     fn output(&self) -> Shape;
     /// The parameters in the order in which they stand in `w`.
     fn blocks(&self) -> Vec<BlockSpec>;
+    /// Numbers that `space` of so many rows holds, at most: what memory is asked for before.
+    fn space_numbers(&self, rows: usize) -> u128 {
+        // Outputs and their gradients, and in a quarter of that or as much again what the layer keeps for itself.
+        3 * product(&[rows, self.output().len()])
+    }
     /// For a layer that holds others: the same with dropout before each of them that has parameters.
     fn with_dropout(&self, _rate: f64) -> Result<Option<Arc<dyn Layer>>> {
         Ok(None)

@@ -91,6 +91,10 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
     fn describe(&self) -> Vec<String>;
     /// Numbers per row over all layers' activations: what a pass keeps.
     fn activations(&self) -> usize;
+    /// Numbers that a workspace of so many rows holds, at most: what memory is asked for before it is made.
+    fn space_numbers(&self, rows: usize) -> u128 {
+        3 * crate::memory::product(&[rows, self.activations()])
+    }
     /// The same network with dropout on the inputs of every layer that has parameters; the first of these has a rate of
     /// its own. The parameters and their order stay.
     fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>>;
@@ -184,6 +188,9 @@ impl AnyNetwork for Sequential {
     }
     fn activations(&self) -> usize {
         self.chain.layers.iter().map(|l| l.output().len()).sum()
+    }
+    fn space_numbers(&self, rows: usize) -> u128 {
+        self.chain.space_numbers(rows)
     }
     fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>> {
         let first = self.layout.blocks().first().map_or(0, |b| b.layer);

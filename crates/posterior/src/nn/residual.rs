@@ -12,6 +12,7 @@ use crate::Precision;
 use crate::error::{Error, Result};
 use crate::math::MatRef;
 use crate::math::elementwise::axpy;
+use crate::memory::product;
 use std::sync::Arc;
 
 /// Layers whose output is added to their input.
@@ -154,6 +155,10 @@ impl Layer for Residual {
     fn with_dropout(&self, rate: f64) -> Result<Option<Arc<dyn Layer>>> {
         let inner = self.inner.with_dropout(|_| rate)?;
         Ok(Some(Arc::new(Residual::new(inner)?)))
+    }
+
+    fn space_numbers(&self, rows: usize) -> u128 {
+        self.inner.space_numbers(rows).saturating_add(product(&[2, rows, self.shape.len()]))
     }
 
     fn leaves(&self) -> Option<Vec<Leaf>> {

@@ -12,6 +12,7 @@ use super::network::Sequential;
 use super::pool::{AvgPool, MaxPool};
 use super::residual::Residual;
 use crate::error::{Error, Result, suggest};
+use crate::memory::{product, request};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -170,6 +171,7 @@ impl NetworkSpec {
         let last = layers.last().map_or(input, |l| l.output());
         check_weights(last, outputs)?;
         layers.push(Arc::new(Dense::new(last, outputs, Activation::Identity)));
+        check_parameters(&layers)?;
         Ok(Sequential::new(layers))
     }
 }
@@ -231,7 +233,17 @@ fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Arc<dyn Layer>>
         }
         i += 1;
     }
+    check_parameters(&layers)?;
     Ok(layers)
+}
+
+/// Refuses parameters, of all layers together, for which no memory is there: before they are added up in a word, and long before
+/// anything is made of them.
+fn check_parameters(layers: &[Arc<dyn Layer>]) -> Result<()> {
+    let of = |layer: &Arc<dyn Layer>| layer.blocks().iter().map(|b| product(&b.shape)).sum::<u128>();
+    let parameters = layers.iter().fold(0, |sum: u128, layer| sum.saturating_add(of(layer)));
+    let bytes = parameters.saturating_mul(size_of::<f32>() as u128);
+    request(bytes, format!("a network of {parameters} parameters"), "make its layers narrower")
 }
 
 /// An activation written as a layer of its own right after a layer without one becomes that layer's.

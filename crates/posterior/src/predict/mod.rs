@@ -21,5 +21,5 @@ pub use linearised::{LinearisedPredictor, Link};
 pub use linearised_mixture::LinearisedMixture;
 pub use moments::MomentsPredictor;
 pub use predictive::{DrawnOutputs, Outputs, Predictive, TargetScale};
-pub use predictor::{NetworkPredictor, Predictor};
+pub use predictor::{NetworkPredictor, Predictor, check_memory};
 pub use uncertainty::{ClassUncertainty, RealUncertainty};

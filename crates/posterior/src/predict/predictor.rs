@@ -5,8 +5,10 @@
 
 use super::predictive::{Predictive, TargetScale};
 use crate::data::Values;
+use crate::error::Result;
 use crate::likelihood::Likelihood;
 use crate::math::{MatRef, Threads};
+use crate::memory::{self, product};
 use crate::nn::{AnyNetwork, Mode, Network, Pass};
 use crate::posterior::{Draw, Posterior};
 use crate::rng::{Key, Purpose};
@@ -45,6 +47,18 @@ fn rows_per_pass(network: &dyn AnyNetwork) -> usize {
 const ROWS_PER_TASK: usize = 2048;
 /// So many draws are enough to keep the threads busy.
 const MANY_DRAWS: usize = 16;
+
+/// Refuses predictions for which there is not enough memory (see [`memory`]): of so many rows under so many draws of `parameters` parameters.
+pub fn check_memory(network: &dyn AnyNetwork, parameters: usize, rows: usize, draws: usize) -> Result<()> {
+    let threads = rayon::current_num_threads().max(1) as u128;
+    let space = network.space_numbers(rows_per_pass(network).min(rows.max(1)));
+    let passes = space.saturating_add(parameters as u128).saturating_mul(threads);
+    // The outputs, and as much again for what is worked out from them.
+    let outputs = product(&[2, draws, rows, network.outputs()]);
+    let bytes = passes.saturating_add(outputs).saturating_mul(size_of::<f32>() as u128);
+    let what = format!("predicting {rows} rows with {draws} draws of {parameters} parameters");
+    memory::request(bytes, what, "use fewer draws, or fewer rows")
+}
 
 impl Predictor for NetworkPredictor {
     fn predict(&self, x: &Values) -> Predictive {

@@ -11,6 +11,7 @@ use crate::Precision;
 use crate::likelihood::LikelihoodGradient;
 use crate::math::Threads;
 use crate::math::elementwise::axpy;
+use crate::memory::product;
 use crate::nn::{Gradient, Mode, Pass, Weights, Workspace};
 use rayon::prelude::*;
 
@@ -52,6 +53,17 @@ pub(super) fn deal(size: usize, max_rows: usize) -> (usize, usize) {
     } else {
         (max_rows.min(LARGE_CHUNK), 1)
     }
+}
+
+/// Bytes that a density of this problem takes, with `each` per number, for evaluations over up to `max_rows` rows at once.
+pub(super) fn bytes(problem: &Problem, each: usize, max_rows: usize) -> u128 {
+    let (data, size) = (problem.data(), problem.network().layout().len());
+    let max_rows = max_rows.clamp(1, data.rows);
+    let (chunk, teams) = deal(size, max_rows);
+    let gradient = if teams > 1 { size as u128 } else { 0 };
+    let team = problem.network().space_numbers(chunk).saturating_add(gradient);
+    let rows = product(&[data.rows + max_rows, data.shape.len() + data.targets + 1]);
+    team.saturating_mul(teams as u128).saturating_add(rows).saturating_mul(each as u128)
 }
 
 impl<'p, R: Precision> Density<'p, R> {

@@ -163,6 +163,11 @@ impl Problem {
         Density::new(self, max_rows)
     }
 
+    /// Bytes that a [`Problem::density`] holds, with `each` per number: what memory is asked for before it is made.
+    pub fn density_bytes(&self, each: usize, max_rows: usize) -> u128 {
+        density::bytes(self, each, max_rows)
+    }
+
     /// Initial values for gradient methods: the centre of the start (a draw, where it has none), if there is one, else fresh ones.
     pub fn initial(&self, key: crate::rng::Key) -> Vec<f32> {
         if let Some(start) = &self.start {

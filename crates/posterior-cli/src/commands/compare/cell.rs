@@ -25,6 +25,9 @@ pub enum Outcome {
     Done(Done),
     /// It could not be, for this reason.
     Failed(String),
+    /// Memory was not enough, which more of it changes: not kept.
+    #[serde(skip)]
+    TooLarge(String),
     /// Time was up.
     #[serde(skip)]
     OutOfTime,
@@ -143,6 +146,7 @@ pub fn run(
             Outcome::Failed(format!("its predictions are not finite numbers ({})", bad.join(", ")))
         }
         Ok(Err(e)) if matches!(e.kind(), ErrorKind::Interrupted) => Outcome::OutOfTime,
+        Ok(Err(e)) if matches!(e.kind(), ErrorKind::Memory { .. }) => Outcome::TooLarge(e.to_string()),
         Ok(Err(e)) => Outcome::Failed(e.to_string()),
         Err(_) => Outcome::Failed("it stopped with an internal error; report this as a bug".to_owned()),
     }

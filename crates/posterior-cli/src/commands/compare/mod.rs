@@ -6,7 +6,7 @@ mod splits;
 mod state;
 mod table;
 
-use super::{encode_options, read, recipe};
+use super::{data_files, encode_options, read, recipe};
 use crate::cli::Compare;
 use crate::memory::{self, Gauge};
 use crate::output::{check_writable, json, print};
@@ -50,7 +50,9 @@ pub struct Compared {
 
 pub fn run(args: &Compare) -> anyhow::Result<()> {
     let plan = plan(args)?;
-    args.report.as_deref().map_or(Ok(()), check_writable)?;
+    let inputs = data_files(&args.data.data, args.data.labels.as_ref()).into_iter();
+    let inputs = inputs.chain(args.recipe.config.clone()).chain(args.test_rows.clone());
+    args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let data: Vec<&std::path::Path> =
         [Some(&args.data.data), args.data.labels.as_ref()].into_iter().flatten().map(|p| &**p).collect();
     let state = state::State::open(&args.state, &data, &format!("{:?}", args.data.text))?;

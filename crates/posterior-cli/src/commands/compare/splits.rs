@@ -22,7 +22,7 @@ pub fn of(args: &Compare, table: &Table, options: &EncodeOptions) -> anyhow::Res
 /// Line i holds the test rows of split i, numbers from 0; all other rows are learnt from. Rows left out for missing values are in
 /// neither.
 fn from_file(path: &Path, rows: usize, kept: &[usize]) -> anyhow::Result<Vec<Split>> {
-    let text = std::fs::read_to_string(path).map_err(|e| posterior::Error::io("read", path, e))?;
+    let text = posterior::memory::read_text(path)?;
     let name = path.display();
     let mut splits = Vec::new();
     for (i, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {

@@ -30,7 +30,7 @@ impl State {
         std::fs::create_dir_all(folder).map_err(|e| posterior::Error::io("create", folder, e))?;
         let mut common = hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, env!("CARGO_PKG_VERSION").as_bytes());
         for path in data {
-            common = hash(common, &std::fs::read(path).map_err(|e| posterior::Error::io("read", path, e))?);
+            common = hash(common, &posterior::memory::read_file(path)?);
         }
         Ok(State { folder: folder.to_owned(), common: hash(common, description.as_bytes()) })
     }

@@ -70,7 +70,7 @@ impl Summary {
             let distance =
                 |name: &str| cells[m].iter().map(|c| done(c).and_then(|d| d.fidelity.get(name).copied())).collect();
             let failure = |(split, c): (usize, &Outcome)| match c {
-                Outcome::Failed(why) => Some((split, why.clone())),
+                Outcome::Failed(why) | Outcome::TooLarge(why) => Some((split, why.clone())),
                 Outcome::OutOfTime => Some((split, "not done within the budget".to_owned())),
                 Outcome::Done(_) => None,
             };

@@ -11,6 +11,7 @@ use super::{ENTRY, Member};
 use crate::error::Result;
 use crate::inference::observer::Silent;
 use crate::inference::train::epochs;
+use crate::memory;
 use crate::problem::Problem;
 use crate::problem::curvature::Subset;
 use crate::rng::Key;
@@ -32,7 +33,10 @@ pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
     let member = Member { settings };
     let subset = Subset::all(&**problem.network())?;
     normal_prior(problem, &subset)?;
-    let options = member.options(member.structure(&subset));
+    let structure = member.structure(&subset);
+    let what = format!("choosing the prior's scales of {} parameters", subset.len());
+    memory::request(subset.bytes(structure), what, "name a method or a prior")?;
+    let options = member.options(structure);
     let (mut now, mut scales) = (problem.clone(), vec![1.0; subset.leaves.len()]);
     for round in 0..ROUNDS {
         let (w, _) = train(&now, &share, key.derive(round as u64), &mut Silent)?;
