@@ -7,7 +7,7 @@ use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
 use posterior::data::{Encoded, TargetKind};
-use posterior::memory::Budget;
+use posterior::memory::{self, Budget};
 use posterior::model::Model;
 use posterior::predict::{Predictive, Predictor};
 use serde_json::{Map, Value, json};
@@ -84,7 +84,11 @@ fn predict(
     // An eighth of what is left, in numbers of four bytes.
     let numbers = NUMBERS.min((Budget::current().left() / 32) as usize);
     let block = (numbers / per_row.max(1)).max(1);
-    let mut columns = Columns { names: names(model), rows: Vec::with_capacity(encoded.data.rows) };
+    let (names, rows) = (names(model), encoded.data.rows);
+    // Every cell as a number and as text.
+    let what = format!("the table of predictions of {rows} rows");
+    memory::request(memory::array::<[Cell; 2]>(&[rows, names.len()]), what, "give fewer rows")?;
+    let mut columns = Columns { names, rows: Vec::with_capacity(rows) };
     check_memory(model, block.min(encoded.data.rows), draws)?;
     let all: Vec<usize> = (0..encoded.data.rows).collect();
     for rows in all.chunks(block) {
