@@ -9,9 +9,13 @@ pub use model::{Compress, Diagnose, Draws, Inspect};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
+const FILES_AND_MEMORY: &str = "\
+Files are written whole or not at all. Links, permissions, devices and pipes stay what they are, and no file that a command reads is overwritten by it.
+What would take more memory than --memory SIZE allows (three quarters of the machine's, if not given) is refused before it begins.";
+
 /// Bayesian neural networks: fit one to your data, and learn how sure it is.
 #[derive(Debug, Parser)]
-#[command(name = "posterior", version, arg_required_else_help = true, max_term_width = 120)]
+#[command(name = "posterior", version, arg_required_else_help = true, max_term_width = 120, after_help = FILES_AND_MEMORY)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

@@ -40,7 +40,7 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -
             let old = existing(&path)?;
             let mut temporary = Temporary::beside(&path, old.as_ref())?;
             fill(temporary.file())?;
-            temporary.file().sync_all()?;
+            sync(temporary.file())?;
             temporary.rename(&path)?;
             sync_folder(&path)
         }
@@ -113,13 +113,20 @@ fn existing(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
+/// Flushes a file or a folder to disk.
+fn sync(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    tests::SYNCED.with_borrow_mut(|s| s.push(file.metadata().map(|m| m.is_dir()).unwrap_or_default()));
+    file.sync_all()
+}
+
 /// Makes the new name of a file outlast a crash.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
-    match File::open(folder).and_then(|f| f.sync_all()) {
+    match File::open(folder).and_then(|f| sync(&f)) {
         // File systems that cannot flush a folder, and folders that may be written but not read.
         Err(e)
             if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::PermissionDenied) =>
@@ -133,6 +140,20 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// What this thread has flushed: whether it was a folder.
+        pub(super) static SYNCED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_file_and_then_its_folder_are_flushed() {
+        let dir = tempfile::tempdir().unwrap();
+        write_file(&dir.path().join("a"), b"x").unwrap();
+        assert_eq!(SYNCED.take(), [false, true]);
+    }
 
     #[test]
     fn whole_or_not_at_all() {
@@ -220,13 +241,20 @@ mod tests {
         }
 
         #[test]
-        fn a_device_stays_a_device() {
+        fn a_pipe_stays_a_pipe() {
             use std::os::unix::fs::FileTypeExt;
-            let device = Path::new("/dev/null");
-            check_writable(device).unwrap();
-            write_file(device, b"gone").unwrap();
-            assert!(fs::symlink_metadata(device).unwrap().file_type().is_char_device());
-            assert!(!overwrites(device, device));
+            let dir = tempfile::tempdir().unwrap();
+            let pipe = dir.path().join("pipe");
+            assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+            check_writable(&pipe).unwrap();
+            let reader = std::thread::spawn({
+                let pipe = pipe.clone();
+                move || fs::read(pipe).unwrap()
+            });
+            write_file(&pipe, b"through").unwrap();
+            assert_eq!(reader.join().unwrap(), b"through");
+            assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+            assert!(!overwrites(&pipe, &pipe));
         }
 
         #[test]

@@ -53,6 +53,11 @@ impl Method for BootstrapInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        let one = super::needs::by_gradient(problem, &self.settings, 8);
+        super::needs::by_members(problem, &self.settings, one, 1)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let member = Member { settings: self.settings.clone() };
         let (fits, summary) = fit_members(&member, self.settings.count("members"), problem, key, observer)?;

@@ -70,6 +70,11 @@ impl Method for EnsembleInference {
         "heteroscedastic"
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        let one = super::needs::by_gradient(problem, &self.settings, 8);
+        super::needs::by_members(problem, &self.settings, one, 1)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         if self.settings.flag("anchored")
             && let Some(prior) = problem.prior().without_normal()

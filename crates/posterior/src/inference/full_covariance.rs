@@ -77,6 +77,11 @@ impl Method for FullCovarianceInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        // Beside what its family asks for.
+        super::needs::by_row_noise(problem, &self.settings, 12)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let (samples, keeps_best) = (s.count("samples"), s.count("patience") > 0);

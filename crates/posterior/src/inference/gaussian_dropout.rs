@@ -248,6 +248,9 @@ impl Method for GaussianDropout {
     fn settings(&self) -> &Settings {
         &self.settings
     }
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_row_noise(problem, &self.settings, 20)
+    }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let rate = s.float("rate");
@@ -268,6 +271,9 @@ impl Method for VariationalDropout {
     }
     fn settings(&self) -> &Settings {
         &self.settings
+    }
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_row_noise(problem, &self.settings, 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;

@@ -265,6 +265,9 @@ impl Method for HmcSampler {
     fn settings(&self) -> &Settings {
         &self.settings
     }
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_chains(problem, &self.settings, 12)
+    }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         fit_by_sampling(self, &self.settings, problem, key, observer)
     }

@@ -124,6 +124,12 @@ impl Method for ImportanceSampling {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        // The proposal, and the draws that are kept.
+        let kept = crate::memory::array::<f32>(&[self.settings.count("kept"), problem.dim()]);
+        super::needs::by_gradient(problem, &self.settings, 24).saturating_add(kept)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let started = Instant::now();
         let Fit { posterior: q, mut summary } = self.proposal(problem, key.purpose(Purpose::Member), observer)?;

@@ -205,6 +205,10 @@ impl Method for IvonInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_row_noise(problem, &self.settings, 16)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let mean = initial_mean(problem, s, key, observer)?;

@@ -208,6 +208,11 @@ impl Method for LastLayer {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        // Beside the matrix of the last layer, which it asks for itself.
+        super::needs::by_gradient(problem, &self.settings, 8)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let last = Last::of(ENTRY.name, &**problem.network())?;

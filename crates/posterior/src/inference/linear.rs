@@ -168,6 +168,11 @@ impl Method for LinearInference {
         ))
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        // Beside the matrices, which it asks for itself.
+        super::needs::by_gradient(problem, &self.settings, 4)
+    }
+
     fn fit(&self, problem: &Problem, _: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let started = Instant::now();
         let (last, prior) = self.check(problem)?;

@@ -64,6 +64,11 @@ impl Method for LowRankInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        // Beside what its family asks for.
+        super::needs::by_row_noise(problem, &self.settings, 12)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let (rank, samples) = (s.count("rank"), s.count("samples"));

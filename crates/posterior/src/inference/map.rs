@@ -105,6 +105,9 @@ impl Method for MaximumLikelihood {
     fn settings(&self) -> &Settings {
         &self.settings
     }
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_gradient(problem, &self.settings, 8)
+    }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         fit(problem, &self.settings, false, key, observer)
     }
@@ -116,6 +119,9 @@ impl Method for Map {
     }
     fn settings(&self) -> &Settings {
         &self.settings
+    }
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_gradient(problem, &self.settings, 8)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         fit(problem, &self.settings, true, key, observer)

@@ -59,6 +59,10 @@ impl Method for McDropout {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_gradient(problem, &self.settings, 8)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         if problem.prior().without_normal().is_some() {

@@ -41,6 +41,11 @@ impl Method for MixtureInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        let one = super::needs::by_row_noise(problem, &self.settings, 20);
+        super::needs::by_members(problem, &self.settings, one, 2)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let member = (mean_field::ENTRY.build)(self.settings.restricted_to(mean_field::ENTRY.settings));
         let (fits, summary) = fit_members(&*member, self.settings.count("members"), problem, key, observer)?;

@@ -110,8 +110,8 @@ pub trait Method: Send + Sync + Debug {
         Ok(given.clone())
     }
 
-    /// Bytes that a fit of the problem holds at its peak beside the data, about and rather more: what memory is asked for before it
-    /// begins.
+    /// Bytes that a fit of the problem holds at its peak, about and rather more: what memory is asked for before it begins. Methods
+    /// with matrices ask for these themselves, with advice of their own.
     fn bytes(&self, problem: &Problem) -> u128 {
         needs::by_gradient(problem, self.settings(), 12)
     }

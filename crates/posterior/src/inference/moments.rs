@@ -156,6 +156,10 @@ impl Method for MomentsInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_row_noise(problem, &self.settings, 20)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         // A network that it is not for is refused before a MAP fit is made.

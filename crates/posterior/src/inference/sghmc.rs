@@ -54,6 +54,9 @@ impl Method for SghmcSampler {
     fn settings(&self) -> &Settings {
         &self.settings
     }
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_stochastic_chains(problem, &self.settings, 8)
+    }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         fit_stochastic(&self.settings, Some(self.settings.float("friction")), problem, key, observer)
     }

@@ -90,6 +90,10 @@ impl Method for SparseDropout {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        super::needs::by_row_noise(problem, &self.settings, 24)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
         let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));

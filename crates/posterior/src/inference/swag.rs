@@ -83,6 +83,12 @@ impl Method for SwagInference {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        let rank = self.settings.count("rank");
+        let one = super::needs::by_gradient(problem, &self.settings, 12 + 2 * rank);
+        super::needs::by_members(problem, &self.settings, one, 2 + rank)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let member = Member { settings: self.settings.clone() };
         let count = self.settings.count("members");

@@ -299,6 +299,12 @@ impl Method for Laplace {
         &self.settings
     }
 
+    fn bytes(&self, problem: &Problem) -> u128 {
+        // Beside curvature, which its plan asks for: the mode is polished on all rows in double precision.
+        let one = super::needs::by_gradient(problem, &self.settings, 48);
+        super::needs::by_members(problem, &self.settings, one, 2)
+    }
+
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let member = Member { settings: self.settings.clone() };
         let subset = member.subset(problem)?;
