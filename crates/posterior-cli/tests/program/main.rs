@@ -6,6 +6,7 @@ mod formats;
 mod golden;
 mod laplace;
 mod moments;
+mod old_models;
 mod output;
 mod report;
 mod sampling;
