@@ -138,7 +138,7 @@ pub fn input_gradient<R: Precision>(model: &Model, draws: usize, key: Key, x: &[
                 delta.iter_mut().zip(d_f).for_each(|(delta, d)| *delta = R::of(d * to_one));
             }
             let dx = &mut team.dx[..n * width];
-            network.pull_back(&team.w, x, &pass, &mut team.workspace, 0, Some(&mut *dx));
+            network.vjp(&team.w, x, &pass, &mut team.workspace, 0, Some(&mut *dx));
             for i in 0..n {
                 let l = model.likelihood.log_prob_row(
                     &f[i * outputs..(i + 1) * outputs],

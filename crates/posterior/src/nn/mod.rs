@@ -1,39 +1,42 @@
-//! f_w(x): networks made of layers over one flat parameter vector.
+//! f_w(x): networks as graphs of nodes over one flat parameter vector.
 
 pub(crate) mod activation;
-mod chain;
+mod affine;
 mod conv;
-mod conv_leaf;
+mod conv_factors;
 mod conv_pass;
 mod dense;
 mod dropout;
 mod features;
+mod graph;
+mod graph_pass;
 mod im2col;
-mod layer;
+mod join;
 mod layout;
-mod leaf;
 mod linearise;
 pub(crate) mod mask;
 mod moments;
 mod moments_kernels;
 mod network;
+mod node;
 pub(crate) mod noisy;
 mod pool;
-mod residual;
 mod spec;
+mod spec_build;
 
 pub use activation::{ACTIVATIONS, Activation, ActivationLayer};
+pub use affine::{Affine, AffineBlock, AffineKind, AffineOps};
 pub use conv::Conv;
 pub use dense::Dense;
 pub use dropout::Dropout;
 pub use features::Features;
-pub use layer::{Layer, LayerOps, LayerSpace, Mode, Pass, Shape};
+pub use graph::{Graph, GraphBuilder, MOST_INPUTS, Op, Value};
+pub use join::{Add, Concat, Select};
 pub use layout::{Block, BlockSpec, Layout, Role};
-pub use leaf::Leaf;
 pub use linearise::JacobianFactors;
 pub use moments::{Gaussians, MomentsNetwork, MomentsSpace, Outputs, second_moments};
-pub use network::{AnyNetwork, Network, Sequential, Workspace, initialise};
+pub use network::{AnyNetwork, Network, Workspace, initialise};
+pub use node::{Mode, Node, NodeOps, NodeSpace, Pass, Shape};
 pub use noisy::{Gradient, Noisy, RowNoise, Weights};
 pub use pool::{AvgPool, MaxPool};
-pub use residual::Residual;
-pub use spec::{LayerSpec, NETWORKS, NetworkSpec};
+pub use spec::{LayerSpec, NETWORKS, NetworkSpec, NodeSpec};

@@ -11,8 +11,8 @@
 //! weights; drawing them independently is the usual approximation there, while flipout stays exact.
 
 use super::im2col::Geometry;
-use super::layer::Mode;
 use super::mask::sign;
+use super::node::Mode;
 use crate::math::Real;
 use crate::math::elementwise::axpy;
 use crate::rng::{Key, Normals, fill_normals};

@@ -159,22 +159,22 @@ fn kronecker_factors_of_dense_layers_are_brute_force() {
         let Curvature::Kron(factors) = &ggn.curvature else { panic!("not Kronecker") };
         let weights = case.problem.data().weights.clone();
         for factor in factors {
-            let leaf = factor.leaf;
-            let (na, nb) = (leaf.inputs + 1, leaf.units);
+            let affine = factor.affine;
+            let (na, nb) = (affine.rows(), affine.units);
             let (mut a, mut b) = (vec![0.0; na * na], vec![0.0; nb * nb]);
             for (n, (j, h)) in jacobians.chunks(k * p).zip(hessians.chunks(k * k)).enumerate() {
-                let at = |o: usize, i: usize, u: usize| j[o * p + leaf.index(i, u)];
+                let at = |o: usize, i: usize, u: usize| j[o * p + affine.index(i, u)];
                 for o in 0..k {
                     for q in 0..k {
                         for u in 0..nb * nb {
-                            b[u] += h[o * k + q] * at(o, leaf.inputs, u / nb) * at(q, leaf.inputs, u % nb);
+                            b[u] += h[o * k + q] * at(o, affine.inputs, u / nb) * at(q, affine.inputs, u % nb);
                         }
                     }
                 }
                 let all = (0..k).flat_map(|o| (0..nb).map(move |u| (o, u)));
-                let size = |(o, u): &(usize, usize)| at(*o, leaf.inputs, *u).abs();
+                let size = |(o, u): &(usize, usize)| at(*o, affine.inputs, *u).abs();
                 let (o, u) = all.max_by(|s, t| size(s).total_cmp(&size(t))).unwrap();
-                let x: Vec<f64> = (0..na).map(|i| at(o, i, u) / at(o, leaf.inputs, u)).collect();
+                let x: Vec<f64> = (0..na).map(|i| at(o, i, u) / at(o, affine.inputs, u)).collect();
                 let weight = weights.as_ref().map_or(1.0, |w| w[n]) / ggn.weight;
                 (0..na * na).for_each(|i| a[i] += weight * x[i / na] * x[i % na]);
             }
@@ -193,8 +193,8 @@ fn kronecker_factors_of_a_convolution_are_brute_force() {
     let subset = Subset::all(&**case.problem.network()).unwrap();
     let ggn = case.problem.ggn(&case.w, &subset, Structure::Kron);
     let Curvature::Kron(factors) = &ggn.curvature else { panic!("not Kronecker") };
-    let (conv, above) = (factors[0].leaf, factors[1].leaf);
-    assert_eq!((conv.inputs, conv.units, conv.area), (18, 3, 16));
+    let (conv, above) = (factors[0].affine, factors[1].affine);
+    assert_eq!((conv.inputs, conv.units, conv.positions), (18, 3, 16));
     let x = case.problem.data().x.to::<f64>();
     let (mut a, mut b) = (vec![0.0; 19 * 19], vec![0.0; 9]);
     for n in 0..8 {
@@ -247,6 +247,6 @@ fn chunks_and_threads_change_nothing() {
 fn what_has_no_last_layer_is_told() {
     let network = layers(r#"{ kind = "conv", channels = 2, kernel = 3 }"#);
     let built = network.build(IMAGE, 3).unwrap();
-    assert_eq!(Subset::last_layer(&built).unwrap().leaves.len(), 1);
-    assert_eq!(Subset::all(&built).unwrap().leaves.len(), 2);
+    assert_eq!(Subset::last_layer(&built).unwrap().affines.len(), 1);
+    assert_eq!(Subset::all(&built).unwrap().affines.len(), 2);
 }
