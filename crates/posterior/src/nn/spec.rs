@@ -5,6 +5,7 @@
 //! the network.
 
 use super::activation::Activation;
+use super::resize::Interpolation;
 use crate::error::{Error, Result, suggest};
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +94,34 @@ pub enum LayerSpec {
         /// From images to images of the same height and width, or from flat rows to flat rows.
         layers: Vec<LayerSpec>,
     },
+    /// An image as many times as high and wide.
+    Upsample {
+        /// Times.
+        factor: usize,
+        /// How pixels between those of the image are found.
+        #[serde(default)]
+        interpolation: Interpolation,
+    },
+    /// factor² channels become one that is factor times as high and wide.
+    PixelShuffle {
+        /// Times.
+        factor: usize,
+    },
+    /// Mean 0 and variance 1 over groups of channels, row by row, without weights.
+    GroupNorm {
+        /// How many groups; 1 is layer normalisation.
+        groups: usize,
+        /// Added to variances.
+        #[serde(default = "epsilon")]
+        epsilon: f64,
+    },
+    /// A vector for every category: the numbers that come in are indices from 0.
+    Embedding {
+        /// How many.
+        categories: usize,
+        /// Numbers of a vector.
+        size: usize,
+    },
     /// Some columns of a flat row.
     Select {
         /// By number, from 0.
@@ -129,6 +158,10 @@ fn identity() -> Activation {
 
 fn one() -> usize {
     1
+}
+
+fn epsilon() -> f64 {
+    1e-5
 }
 
 /// What older versions do not know is written only where it is used.

@@ -4,11 +4,14 @@ use super::activation::{Activation, ActivationLayer};
 use super::conv::Conv;
 use super::dense::Dense;
 use super::dropout::Dropout;
+use super::embedding::Embedding;
 use super::features::Features;
 use super::graph::{Graph, GraphBuilder, MOST_INPUTS, Op, Value};
+use super::group_norm::GroupNorm;
 use super::join::{Add, Concat, Select};
 use super::node::Shape;
 use super::pool::{AvgPool, MaxPool};
+use super::resize::{PixelShuffle, Upsample};
 use super::spec::{LARGEST, LayerSpec, NetworkSpec, NodeSpec};
 use crate::error::{Error, Result, suggest};
 
@@ -121,6 +124,10 @@ fn add_layer(builder: &mut GraphBuilder, spec: &LayerSpec, from: &[Value], name:
         LayerSpec::RandomFeatures { count, length_scale, seed } => {
             Op::plain(Features::random(shape, *count, *length_scale, *seed)?)
         }
+        LayerSpec::Upsample { factor, interpolation } => Op::plain(Upsample::new(shape, *factor, *interpolation)?),
+        LayerSpec::PixelShuffle { factor } => Op::plain(PixelShuffle::new(shape, *factor)?),
+        LayerSpec::GroupNorm { groups, epsilon } => Op::plain(GroupNorm::new(shape, *groups, *epsilon)?),
+        LayerSpec::Embedding { categories, size } => Op::affine(Embedding::new(shape, *categories, *size)?),
         LayerSpec::Select { columns } => Op::plain(Select::new(shape, columns)?),
         LayerSpec::Add => Op::plain(Add::new(&shapes)?),
         LayerSpec::Concat => Op::plain(Concat::new(&shapes)?),

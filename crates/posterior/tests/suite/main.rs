@@ -32,6 +32,7 @@ mod model_file;
 mod moments;
 mod moments_fit;
 mod nn_conv;
+mod nodes;
 mod posteriordb;
 mod predictive;
 mod reference_models;
