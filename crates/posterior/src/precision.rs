@@ -1,17 +1,19 @@
 //! From "works in both precisions" to "works in this one": what generic code calls on layers, networks and likelihoods.
 //!
-//! A [`Layer`] is `LayerOps<f32> + LayerOps<f64>`; code generic over `R` reaches the one it needs through here, at the
+//! A [`Node`] is `NodeOps<f32> + NodeOps<f64>`; code generic over `R` reaches the one it needs through here, at the
 //! price of a pointer.
 
 use crate::likelihood::{Likelihood, LikelihoodOps};
-use crate::nn::{AnyNetwork, Layer, LayerOps, Network};
+use crate::nn::{Affine, AffineOps, AnyNetwork, Network, Node, NodeOps};
 use crate::prior::{BlockPrior, BlockPriorOps};
 use crate::rng::Normals;
 
 /// `f32` or `f64`, with the seams seen in that precision.
 pub trait Precision: Normals {
-    /// A layer.
-    fn layer(layer: &dyn Layer) -> &dyn LayerOps<Self>;
+    /// A node without weights.
+    fn node(node: &dyn Node) -> &dyn NodeOps<Self>;
+    /// An affine map.
+    fn affine(map: &dyn Affine) -> &dyn AffineOps<Self>;
     /// A network.
     fn network(network: &dyn AnyNetwork) -> &dyn Network<Self>;
     /// A likelihood.
@@ -23,8 +25,11 @@ pub trait Precision: Normals {
 macro_rules! precision {
     ($t:ty) => {
         impl Precision for $t {
-            fn layer(layer: &dyn Layer) -> &dyn LayerOps<$t> {
-                layer
+            fn node(node: &dyn Node) -> &dyn NodeOps<$t> {
+                node
+            }
+            fn affine(map: &dyn Affine) -> &dyn AffineOps<$t> {
+                map
             }
             fn network(network: &dyn AnyNetwork) -> &dyn Network<$t> {
                 network

@@ -35,9 +35,19 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Paths that part and join again, and an input that is the index of a category.
+const GRAPH: &str = r#"layers = [{ kind = "graph", nodes = [
+    { name = "x", kind = "select", columns = [0, 1, 2], from = ["input"] }, { kind = "select", columns = [3], from = ["input"] },
+    { name = "c", kind = "embedding", categories = 4, size = 3 }, { name = "both", kind = "concat", from = ["x", "c"] },
+    { kind = "dense", units = 6, activation = "gelu" }, { name = "inner", kind = "dropout", rate = 0.1 }, { name = "sum", kind = "add", from = ["both", "inner"] },
+    { kind = "group-norm", groups = 2 }, { kind = "concat", from = ["sum", "both"] }] }]"#;
+
 fn problem(network: &str, shape: Shape, rows: usize, classes: usize, prior: &str) -> Problem {
     let recipe = Recipe {
-        network: NetworkSpec::parse(network, Activation::Relu).unwrap(),
+        network: match network {
+            "graph" => toml::from_str(GRAPH).unwrap(),
+            _ => NetworkSpec::parse(network, Activation::Relu).unwrap(),
+        },
         prior: Choice::named(prior),
         ..Recipe::default()
     };
@@ -77,6 +87,7 @@ fn a_step_allocates_nothing() {
         ("200,200", Shape::Flat(300), 128, 10, "normal"),
         ("200,200", Shape::Flat(300), 128, 10, "scale-mixture"),
         ("lenet-5", image, 64, 10, "normal"),
+        ("graph", Shape::Flat(4), 32, 0, "normal"),
     ] {
         let problem = problem(network, shape, rows, classes, prior);
         let batch: Vec<u32> = (0..rows as u32 / 2).collect();

@@ -7,6 +7,7 @@ mod golden;
 mod laplace;
 mod memory;
 mod moments;
+mod old_models;
 mod out;
 mod output;
 mod report;

@@ -222,7 +222,7 @@ impl<R: Precision> Function for NetworkFunction<'_, R> {
         self.dx.resize(x.len(), R::ZERO);
         let pass = self.pass();
         let x = MatRef::new(&self.x, x.len() / width, width);
-        network.pull_back(&self.w, x, &pass, &mut self.workspace, 0, Some(&mut self.dx));
+        network.vjp(&self.w, x, &pass, &mut self.workspace, 0, Some(&mut self.dx));
         dx.iter_mut().zip(&self.dx).for_each(|(to, d)| *to = d.f64());
     }
 }

@@ -14,7 +14,7 @@ use super::variational::{BETA, INITIAL_MEAN, KL_WARMUP, RecordedKl, initial_mean
 use super::{Fit, Method, MethodEntry};
 use crate::distribution::{log_uniform_kl, log_uniform_kl_slope};
 use crate::error::Result;
-use crate::nn::{Gradient, Layout, Mode, Noisy, Role, RowNoise, Weights};
+use crate::nn::{AnyNetwork, Gradient, Mode, Noisy, Role, RowNoise, Weights};
 use crate::optim::{Adam, LEARNING_RATE, Pull, SCHEDULE, WARMUP};
 use crate::posterior::{MeanFieldPosterior, dropout_blocks};
 use crate::prior::Prior;
@@ -95,10 +95,10 @@ impl Group {
     }
 }
 
-fn groups(layout: &Layout, per_unit: bool) -> Vec<Group> {
+fn groups(network: &dyn AnyNetwork, per_unit: bool) -> Vec<Group> {
     let mut alpha = 0;
     // Any rate above 0: every block is wanted.
-    let blocks = dropout_blocks(layout, 0.5, 0.5).into_iter().map(|b| {
+    let blocks = dropout_blocks(network, 0.5, 0.5).into_iter().map(|b| {
         let len = b.outer * b.units * b.inner;
         let (units, inner) = if per_unit { (b.units, b.inner) } else { (1, len) };
         let group = Group { start: b.start, len, units, inner, alpha };
@@ -140,7 +140,7 @@ impl<'p> Trainer<'p> {
         batch: usize,
         key: Key,
     ) -> Self {
-        let groups = groups(problem.layout(), per_unit);
+        let groups = groups(&**problem.network(), per_unit);
         let alphas = groups.last().map_or(0, |g| g.alpha + g.units);
         let mut counts = vec![0.0; alphas];
         groups.iter().for_each(|g| g.runs(|r, a| counts[a] += r.len() as f64));

@@ -21,7 +21,7 @@ use crate::exact::LinearRegression;
 use crate::family::{FullCovariance, packed_len};
 use crate::math::linalg::Cholesky;
 use crate::math::{MatRef, Threads};
-use crate::nn::{Activation, AnyNetwork, Dense, Mode, Pass, Sequential, Shape};
+use crate::nn::{Activation, AffineKind, AnyNetwork, Dense, Graph, Mode, Op, Pass, Shape};
 use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
 use crate::posterior::FullCovariancePosterior;
 use crate::problem::{Problem, full_layout};
@@ -64,15 +64,13 @@ pub(super) struct Last {
 impl Last {
     /// The last layer has to be a dense one without an activation, as [`crate::nn::NetworkSpec`] makes it.
     pub fn of(method: &str, network: &dyn AnyNetwork) -> Result<Last> {
-        let (layout, lines) = (network.layout(), network.describe());
-        if let [.., weight, bias] = layout.blocks()
-            && let [inputs, outputs] = weight.shape[..]
-            && bias.shape == [outputs]
-            && weight.layer + 1 == lines.len()
-            && lines.last().is_some_and(|l| *l == format!("dense {outputs}"))
+        if let Some(last) = network.output_block()
+            && last.kind == AffineKind::Dense
+            && last.activation == Activation::Identity
         {
-            return Ok(Last { start: weight.range.start, inputs, outputs });
+            return Ok(Last { start: last.start, inputs: last.inputs, outputs: last.units });
         }
+        let lines = network.describe();
         let last = lines.last().map_or("nothing", String::as_str);
         Err(Error::setting(
             format!("{method} needs a network that ends in a dense layer without activation, and this ends in {last}"),
@@ -179,7 +177,7 @@ fn lower(last: Last, fits: &[LinearRegression]) -> Result<Vec<f32>> {
 fn features_problem(problem: &Problem, last: Last, w: &[f32]) -> Result<Problem> {
     let (shape, data) = (Shape::Flat(last.inputs), problem.data());
     let dense = Dense::new(shape, last.outputs, Activation::Identity);
-    let network: Arc<dyn AnyNetwork> = Arc::new(Sequential::new(vec![Arc::new(dense)]));
+    let network: Arc<dyn AnyNetwork> = Arc::new(Graph::chain(vec![Op::affine(dense)])?);
     let layout = full_layout(&*network, &**problem.likelihood());
     let x = Values::F32(features::<f32>(problem, last, w).into());
     let data = Dataset { x, shape, ..data.clone() };

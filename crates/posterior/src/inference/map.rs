@@ -64,9 +64,8 @@ const MEAN_FIRST: f64 = 0.5;
 /// The weights of the last layer by which the noise depends on its inputs; none where the network does not give it.
 fn noise_weights(problem: &Problem) -> Vec<usize> {
     let (noise, outputs) = (problem.likelihood().noise_outputs(), problem.likelihood().outputs());
-    let leaves = problem.network().leaves().unwrap_or_default();
-    match leaves.last().filter(|l| l.units == outputs && l.area == 1) {
-        Some(leaf) => (0..leaf.inputs).flat_map(|i| noise.clone().map(move |o| leaf.index(i, o))).collect(),
+    match problem.network().output_block().filter(|l| l.units == outputs && l.positions == 1) {
+        Some(affine) => (0..affine.inputs).flat_map(|i| noise.clone().map(move |o| affine.index(i, o))).collect(),
         None => Vec::new(),
     }
 }

@@ -71,7 +71,7 @@ impl Method for McDropout {
                 "choose the prior 'normal': its L2 term is what dropout stands for",
             ));
         }
-        let blocks = dropout_blocks(problem.layout(), s.float("input_rate"), s.float("rate"));
+        let blocks = dropout_blocks(&**problem.network(), s.float("input_rate"), s.float("rate"));
         let mut pulls = problem.pulls();
         for block in &blocks {
             for pull in pulls.iter_mut().filter(|p| p.range.start == block.start) {

@@ -50,8 +50,9 @@ const ESTIMATOR: Setting = Setting {
 impl Estimator {
     /// By name; `auto` is the one of lowest variance at equal cost that is exact for the network.
     fn named(name: &str, problem: &Problem) -> Estimator {
-        let convolves = problem.layout().blocks().iter().any(|b| b.shape.len() > 2);
-        let auto = if convolves { RowNoise::Flipout } else { RowNoise::Local };
+        // Positions that share weights share their noise, which local draws would make independent.
+        let tied = problem.network().affine_blocks().iter().any(|b| b.positions > 1);
+        let auto = if tied { RowNoise::Flipout } else { RowNoise::Local };
         ESTIMATORS.iter().find(|(n, _)| *n == name).map_or(Estimator::ByRow(auto), |(_, e)| *e)
     }
 }

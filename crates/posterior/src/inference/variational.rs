@@ -80,7 +80,7 @@ pub(super) fn tempering(settings: &Settings) -> Tempering {
 /// The lower bound of log p(D) at the end of a fit, where the objective is one.
 pub(super) fn elbo(problem: &Problem, summary: &FitSummary) -> Option<f64> {
     // With dropout layers the bound is of a network with masks, which is not the one that predicts.
-    let masked = problem.network().describe().iter().any(|l| l.contains("dropout"));
+    let masked = problem.network().is_random();
     summary.trace.last().filter(|e| e.beta == 1.0 && !masked).map(|e| e.objective)
 }
 

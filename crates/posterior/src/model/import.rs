@@ -1,6 +1,6 @@
 //! Weights trained elsewhere: a PyTorch state dict in a safetensors file becomes a model with a point posterior.
 //!
-//! A module is a `weight` and a `bias` with one prefix. `Linear` holds its weight as out × in, `Conv2d` as out × in × height × width; flattened images have
+//! A module is a `weight` and mostly a `bias` with one prefix. `Linear` holds its weight as out × in, `Conv2d` as out × in × height × width, `Embedding` as categories × size; flattened images have
 //! the same order here and there. Modules are taken in the order of their names, numbers in them by size (0, 2, 10; conv1, conv2, fc1), or as the caller
 //! says. Everything that does not fit is listed in one sentence.
 
@@ -8,7 +8,7 @@ use super::{Model, Recipe};
 use crate::data::{EncodeOptions, Encoder, Scale, Table};
 use crate::error::{Error, Result};
 use crate::inference::{FitSummary, Observer};
-use crate::nn::Role;
+use crate::nn::{AffineKind, AnyNetwork, Role};
 use crate::posterior::PointPosterior;
 use crate::predict::{NetworkPredictor, Predictor, TargetScale};
 use crate::problem::full_layout;
@@ -99,42 +99,39 @@ fn shape_text(shape: &[usize]) -> String {
 fn weights(
     found: &BTreeMap<String, Foreign>,
     modules: &[String],
-    blocks: &[crate::nn::Block],
+    network: &dyn AnyNetwork,
     path: &Path,
 ) -> Result<Vec<f32>> {
-    let mut w = vec![0.0; blocks.last().map_or(0, |b| b.range.end)];
+    let mut w = vec![0.0; network.layout().len()];
     let mut wrong = Vec::new();
     let mut used = Vec::new();
-    for (i, pair) in blocks.chunks(2).enumerate() {
+    for (i, map) in network.affine_blocks().iter().enumerate() {
         let Some(module) = modules.get(i) else {
-            wrong.push(format!("the network's layer {} has no tensors", pair[0].layer));
+            wrong.push(format!("the network's layer {} has no tensors", map.layer));
             continue;
         };
-        for block in pair {
+        let own = map.start..map.start + map.len();
+        for block in network.layout().blocks().iter().filter(|b| own.contains(&b.range.start)) {
             let part = if block.role == Role::Bias { "bias" } else { "weight" };
             let name = if module.is_empty() { part.to_owned() } else { format!("{module}.{part}") };
-            // A dense layer's weights are turned: out × in there, in × out here.
-            let expected: Vec<usize> = match block.shape[..] {
-                [inputs, units] => vec![units, inputs],
-                _ => block.shape.clone(),
+            // `Linear` has out × in where a dense map has in × out; `Conv2d` and `Embedding` keep the order that we do.
+            let turned = match map.kind {
+                AffineKind::Dense => block.role == Role::Weight,
+                AffineKind::Convolution { .. } | AffineKind::Embedding => false,
             };
+            let expected = if turned { vec![map.units, map.inputs] } else { block.shape.clone() };
             used.push(name.clone());
             match found.get(&name) {
                 None => wrong.push(format!("'{name}' is missing")),
                 Some(t) if t.shape != expected => {
                     wrong.push(format!("'{name}' is {} and should be {}", shape_text(&t.shape), shape_text(&expected)));
                 }
-                Some(t) => {
-                    let to = &mut w[block.range.clone()];
-                    match block.shape[..] {
-                        [inputs, units] => {
-                            for (i, row) in to.chunks_exact_mut(units).enumerate() {
-                                row.iter_mut().enumerate().for_each(|(o, v)| *v = t.values[o * inputs + i]);
-                            }
-                        }
-                        _ => to.copy_from_slice(&t.values),
+                Some(t) if turned => {
+                    for (i, row) in w[block.range.clone()].chunks_exact_mut(map.units).enumerate() {
+                        row.iter_mut().enumerate().for_each(|(o, v)| *v = t.values[o * map.inputs + i]);
                     }
                 }
+                Some(t) => w[block.range.clone()].copy_from_slice(&t.values),
             }
         }
     }
@@ -166,7 +163,7 @@ pub fn import(
     let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
     let found = tensors(bytes, path)?;
     let modules = modules(&found, &how.modules);
-    let mut w = weights(&found, &modules, network.layout().blocks(), path)?;
+    let mut w = weights(&found, &modules, &*network, path)?;
     if modules.len() > 1 && how.modules.is_empty() {
         observer.warn(&format!("layers were taken in the order {}", modules.join(", ")));
     }

@@ -1,8 +1,7 @@
 //! Activation functions with their slopes: relu, tanh, gelu, sigmoid, silu; fused into dense and convolutional layers,
 //! or a layer of their own.
 
-use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
-use super::layout::BlockSpec;
+use super::node::{Node, NodeOps, NodeSpace, Pass, Shape};
 use crate::error::{Error, Result, suggest};
 use crate::math::{MatRef, Real};
 use crate::simd_fn;
@@ -165,42 +164,33 @@ simd_fn! {
     }
 }
 
-impl<R: Real> LayerOps<R> for ActivationLayer {
-    fn space(&self, rows: usize) -> LayerSpace<R> {
-        LayerSpace::with_output(rows * self.shape.len())
+impl<R: Real> NodeOps<R> for ActivationLayer {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
+        NodeSpace::with_output(rows * self.shape.len())
     }
 
-    fn forward(&self, _w: &[R], x: MatRef<'_, R>, _pass: &Pass, space: &mut LayerSpace<R>) {
+    fn forward(&self, x: &[MatRef<'_, R>], _pass: &Pass, space: &mut NodeSpace<R>) {
+        let x = x[0];
         apply(self.activation, x.data, &mut space.out[..x.data.len()]);
     }
 
-    fn backward(
-        &self,
-        _w: &[R],
-        x: MatRef<'_, R>,
-        _pass: &Pass,
-        space: &mut LayerSpace<R>,
-        _grad: &mut [R],
-        _accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        if let Some(dx) = dx {
-            apply_slope(self.activation, x.data, &space.out, &space.delta, &mut dx[..x.data.len()]);
-        }
+    fn vjp(&self, _input: usize, x: &[MatRef<'_, R>], _pass: &Pass, space: &mut NodeSpace<R>, dx: &mut [R]) {
+        let x = x[0];
+        apply_slope(self.activation, x.data, &space.out, &space.delta, &mut dx[..x.data.len()]);
     }
 }
 
-impl Layer for ActivationLayer {
+impl Node for ActivationLayer {
     fn describe(&self) -> String {
         self.activation.name().to_owned()
     }
-    fn input(&self) -> Shape {
-        self.shape
+    fn inputs(&self) -> Vec<Shape> {
+        vec![self.shape]
     }
     fn output(&self) -> Shape {
         self.shape
     }
-    fn blocks(&self) -> Vec<BlockSpec> {
-        Vec::new()
+    fn is_random(&self) -> bool {
+        false
     }
 }

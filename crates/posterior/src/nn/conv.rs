@@ -1,14 +1,14 @@
 //! Convolution, with bias, activation and max pool in the same pass.
 //!
-//! out[o] = pool(φ(Σ_{c,u,v} w[o,c,u,v] · x[c, i·s + u − p, j·s + v − p] + b[o])), where pool is optional. A monotone φ and the maximum
+//! out[o] = pool(φ(Σ_{c,u,v} w[o,c,u,v] · x[c, i·s + u·d − p, j·s + v·d − p] + b[o])), where pool is optional. A monotone φ and the maximum
 //! change places: φ(max(raw) + b) needs φ once per window.
 //! Its arithmetic is in `conv_pass`.
 
 use super::activation::Activation;
+use super::affine::{Affine, AffineBlock, AffineKind};
 use super::im2col::{Epilogue, Geometry};
-use super::layer::{Layer, Shape};
 use super::layout::{BlockSpec, Role};
-use super::leaf::Leaf;
+use super::node::Shape;
 use super::pool::{Windows, image_of};
 use crate::error::{Error, Result};
 use crate::memory::product;
@@ -47,12 +47,26 @@ impl Conv {
         activation: Activation,
         pool: Option<usize>,
     ) -> Result<Conv> {
+        Conv::dilated(input, channels, kernel, stride, padding, 1, activation, pool)
+    }
+
+    /// The same with kernels whose taps are `dilation` pixels apart.
+    pub fn dilated(
+        input: Shape,
+        channels: usize,
+        kernel: (usize, usize),
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+        activation: Activation,
+        pool: Option<usize>,
+    ) -> Result<Conv> {
         let (in_channels, height, width) = image_of(input, "a convolution")?;
         let (kh, kw) = kernel;
-        if channels == 0 || kh == 0 || kw == 0 || stride == 0 {
+        if channels == 0 || kh == 0 || kw == 0 || stride == 0 || dilation == 0 {
             return Err(Error::setting(
                 format!("a convolution of {channels} channels with a {kh} × {kw} kernel and stride {stride} is empty"),
-                "give channels, kernel and stride as 1 or more",
+                "give channels, kernel, stride and dilation as 1 or more",
             ));
         }
         let too_large = || {
@@ -63,13 +77,17 @@ impl Conv {
         };
         let padded = |n: usize| padding.checked_mul(2).and_then(|p| p.checked_add(n)).ok_or_else(too_large);
         let (tall, wide) = (padded(height)?, padded(width)?);
-        if kh > tall || kw > wide {
+        let reach = |k: usize| (k - 1).checked_mul(dilation).and_then(|n| n.checked_add(1)).ok_or_else(too_large);
+        let (reach_h, reach_w) = (reach(kh)?, reach(kw)?);
+        if reach_h > tall || reach_w > wide {
             return Err(Error::setting(
-                format!("a {kh} × {kw} kernel is larger than the {height} × {width} image with padding {padding}"),
+                format!(
+                    "a {reach_h} × {reach_w} kernel is larger than the {height} × {width} image with padding {padding}"
+                ),
                 "choose a smaller kernel or more padding",
             ));
         }
-        let (out_height, out_width) = ((tall - kh) / stride + 1, (wide - kw) / stride + 1);
+        let (out_height, out_width) = ((tall - reach_h) / stride + 1, (wide - reach_w) / stride + 1);
         let product = |sizes: &[usize]| {
             sizes.iter().try_fold(1usize, |a, b| a.checked_mul(*b)).filter(|n| *n < 1 << 48).ok_or_else(too_large)
         };
@@ -88,7 +106,17 @@ impl Conv {
             None => None,
         };
         Ok(Conv {
-            geometry: Geometry { channels: in_channels, height, width, kernel, stride, padding, out_height, out_width },
+            geometry: Geometry {
+                channels: in_channels,
+                height,
+                width,
+                kernel,
+                stride,
+                padding,
+                dilation,
+                out_height,
+                out_width,
+            },
             channels,
             epilogue: Epilogue { area: out_height * out_width, activation, pool },
             group: (COLUMNS / columns).clamp(1, GROUP),
@@ -102,7 +130,7 @@ impl Conv {
     }
 }
 
-impl Layer for Conv {
+impl Affine for Conv {
     fn describe(&self) -> String {
         let g = &self.geometry;
         let mut text = format!("conv {}@{}×{}", self.channels, g.kernel.0, g.kernel.1);
@@ -111,6 +139,9 @@ impl Layer for Conv {
         }
         if g.padding != 0 {
             text += &format!(" padding {}", g.padding);
+        }
+        if g.dilation != 1 {
+            text += &format!(" dilation {}", g.dilation);
         }
         if self.epilogue.activation != Activation::Identity {
             text += &format!(" {}", self.epilogue.activation.name());
@@ -131,7 +162,7 @@ impl Layer for Conv {
         Shape::Image { channels: self.channels, height, width }
     }
 
-    fn blocks(&self) -> Vec<BlockSpec> {
+    fn parameters(&self) -> Vec<BlockSpec> {
         let g = &self.geometry;
         let shape = vec![self.channels, g.channels, g.kernel.0, g.kernel.1];
         vec![
@@ -150,8 +181,18 @@ impl Layer for Conv {
         outputs.saturating_add(columns).saturating_add(gradients)
     }
 
-    fn leaves(&self) -> Option<Vec<Leaf>> {
-        let (inputs, units, area) = (self.geometry.patch(), self.channels, self.geometry.area());
-        Some(vec![Leaf { start: 0, inputs, units, area, transposed: true, layer: 0 }])
+    fn block(&self) -> AffineBlock {
+        let g = &self.geometry;
+        AffineBlock {
+            kind: AffineKind::Convolution { taps: g.kernel.0 * g.kernel.1, pixels: g.height * g.width },
+            start: 0,
+            inputs: g.patch(),
+            units: self.channels,
+            positions: g.area(),
+            bias: true,
+            transposed: true,
+            activation: self.epilogue.activation,
+            layer: 0,
+        }
     }
 }

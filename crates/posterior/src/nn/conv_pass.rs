@@ -5,9 +5,10 @@
 //! than keeping them. The groups of a batch form a few teams by a rule that knows only the number of rows; a team has a
 //! weight gradient of its own, and these are added in order, so that any number of threads gives the same bits.
 
+use super::affine::{Affine, AffineOps};
 use super::conv::Conv;
 use super::im2col::{col2im, finish, im2col, through_activation, unfinish};
-use super::layer::{Layer, LayerOps, LayerSpace, Pass};
+use super::node::{NodeSpace, Pass};
 use super::noisy::{
     Gradient, Noisy, Weights, add_columns_gradient, add_noise, change_columns, fill_channels, grow, multiply_and_sum,
     noise_key,
@@ -149,7 +150,7 @@ impl<R: Real> Work for Backward<'_, R> {
 }
 
 impl Conv {
-    fn pass_forward<R: Normals>(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+    fn pass_forward<R: Normals>(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>) {
         let g = &self.geometry;
         let (image, patch, area) = (g.image(), g.patch(), g.area());
         let (weights, bias) = w.centre().split_at(self.weights());
@@ -200,7 +201,7 @@ impl Conv {
         w: Weights<'_, R>,
         x: MatRef<'_, R>,
         pass: &Pass,
-        space: &mut LayerSpace<R>,
+        space: &mut NodeSpace<R>,
         grad: Gradient<'_, R>,
         accumulate: bool,
         dx: Option<&mut [R]>,
@@ -315,7 +316,7 @@ impl Conv {
     }
 
     /// The first pass with row noise makes the room that others do not need.
-    fn make_room<R: Real>(&self, w: &Weights<'_, R>, rows: usize, space: &mut LayerSpace<R>) {
+    fn make_room<R: Real>(&self, w: &Weights<'_, R>, rows: usize, space: &mut NodeSpace<R>) {
         if let Weights::Noisy(w) = w {
             grow(&mut space.scratch[0], self.split(rows).1 * 2 * w.mean.len());
             grow(&mut space.scratch[2], self.products(rows));
@@ -328,66 +329,48 @@ impl Conv {
 /// Scratch before the lanes' buffers: the teams' gradients, kept pre-activations, factors of row noise.
 pub(super) const KEPT: usize = 3;
 
-impl<R: Normals> LayerOps<R> for Conv {
+impl<R: Normals> AffineOps<R> for Conv {
     /// Untouched memory costs nothing, and only as many lanes are touched as there are threads.
-    fn space(&self, rows: usize) -> LayerSpace<R> {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
         let n = rows * self.output().len();
         let lanes = rows.div_ceil(self.group).min(self.teams);
         let pre = if self.epilogue.activation.slope_needs_input() { n } else { 0 };
         let buffer = (self.geometry.patch() + self.channels) * self.geometry.area() * self.group.min(rows);
         let sizes = [lanes * (self.weights() + self.channels), pre, 0].into_iter().chain((0..lanes).map(|_| buffer));
-        LayerSpace {
+        NodeSpace {
             out: vec![R::ZERO; n],
             delta: vec![R::ZERO; n],
             scratch: sizes.map(|size| vec![R::ZERO; size]).collect(),
             index: vec![0; if self.epilogue.pool.is_some() { n } else { 0 }],
-            children: Vec::new(),
         }
     }
 
-    fn forward(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
-        self.pass_forward(w.into(), x, pass, space);
+    fn forward(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>) {
+        self.pass_forward(w, x, pass, space);
     }
 
     fn backward(
         &self,
-        w: &[R],
+        w: Weights<'_, R>,
         x: MatRef<'_, R>,
         pass: &Pass,
-        space: &mut LayerSpace<R>,
-        grad: &mut [R],
-        accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        self.pass_backward(w.into(), x, pass, space, grad.into(), accumulate, dx);
-    }
-
-    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, _pass: &Pass, space: &mut LayerSpace<R>, dx: Option<&mut [R]>) {
-        self.pull_back_groups(w, x, space, dx);
-    }
-
-    fn leaf_inputs(&self, x: MatRef<'_, R>, _space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
-        visit(&self.patches(x));
-    }
-
-    fn leaf_deltas(&self, rows: usize, space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
-        visit(&self.spread_deltas(rows, space));
-    }
-
-    fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
-        self.pass_forward(Weights::Noisy(w), x, pass, space);
-    }
-
-    fn backward_noisy(
-        &self,
-        w: Noisy<'_, R>,
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        space: &mut LayerSpace<R>,
+        space: &mut NodeSpace<R>,
         grad: Gradient<'_, R>,
         accumulate: bool,
         dx: Option<&mut [R]>,
     ) {
-        self.pass_backward(Weights::Noisy(w), x, pass, space, grad, accumulate, dx);
+        self.pass_backward(w, x, pass, space, grad, accumulate, dx);
+    }
+
+    fn vjp(&self, w: &[R], x: MatRef<'_, R>, _pass: &Pass, space: &mut NodeSpace<R>, dx: Option<&mut [R]>) {
+        self.vjp_groups(w, x, space, dx);
+    }
+
+    fn block_inputs(&self, x: MatRef<'_, R>, visit: &mut dyn FnMut(&[R])) {
+        visit(&self.patches(x));
+    }
+
+    fn block_deltas(&self, rows: usize, space: &NodeSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        visit(&self.spread_deltas(rows, space));
     }
 }

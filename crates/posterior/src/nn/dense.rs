@@ -4,11 +4,12 @@
 //! rows × in × out multiply-adds in all, and one pass over rows × out each way.
 
 use super::activation::{Activation, with_activation};
-use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
+use super::affine::{Affine, AffineBlock, AffineKind, AffineOps};
 use super::layout::{BlockSpec, Role};
-use super::leaf::Leaf;
+use super::node::{NodeSpace, Pass, Shape};
 use super::noisy::{
-    Gradient, Noisy, add_input_gradient, add_noise_by_row, change_input, fill_factor, grow, noise_key, through_factor,
+    Gradient, Noisy, Weights, add_input_gradient, add_noise_by_row, change_input, fill_factor, grow, noise_key,
+    through_factor,
 };
 use crate::math::{Mat, MatRef, Real, gemm, over_rows, thin};
 use crate::rng::Normals;
@@ -32,21 +33,6 @@ impl Dense {
     /// From a row of the given shape (an image is read as one long row) to `units` numbers.
     pub fn new(input: Shape, units: usize, activation: Activation) -> Dense {
         Dense { input, fan_in: input.len(), units, activation }
-    }
-
-    /// Numbers that go in.
-    pub fn fan_in(&self) -> usize {
-        self.fan_in
-    }
-
-    /// Numbers that come out.
-    pub fn units(&self) -> usize {
-        self.units
-    }
-
-    /// φ.
-    pub fn activation(&self) -> Activation {
-        self.activation
     }
 }
 
@@ -115,15 +101,8 @@ fn slope_and_bias<R: Real>(activation: Activation, z: &[R], a: &[R], delta: &mut
     }
 }
 
-impl<R: Normals> LayerOps<R> for Dense {
-    fn space(&self, rows: usize) -> LayerSpace<R> {
-        let mut space = LayerSpace::with_output(rows * self.units);
-        let kept = if self.activation.slope_needs_input() { rows * self.units } else { 0 };
-        space.scratch.push(vec![R::ZERO; kept]);
-        space
-    }
-
-    fn forward(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+impl Dense {
+    fn forward_fixed<R: Normals>(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>) {
         let (weight, bias) = w.split_at(self.fan_in * self.units);
         let out = &mut space.out[..x.rows * self.units];
         let kept = space.scratch[0].len().min(out.len());
@@ -145,12 +124,12 @@ impl<R: Normals> LayerOps<R> for Dense {
         }
     }
 
-    fn backward(
+    fn backward_fixed<R: Normals>(
         &self,
         w: &[R],
         x: MatRef<'_, R>,
         pass: &Pass,
-        space: &mut LayerSpace<R>,
+        space: &mut NodeSpace<R>,
         grad: &mut [R],
         accumulate: bool,
         mut dx: Option<&mut [R]>,
@@ -186,29 +165,7 @@ impl<R: Normals> LayerOps<R> for Dense {
         }
     }
 
-    fn pull_back(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>, dx: Option<&mut [R]>) {
-        let len = x.rows * self.units;
-        let (a, delta) = (&space.out[..len], &mut space.delta[..len]);
-        if self.activation != Activation::Identity {
-            let z = if self.activation.slope_needs_input() { &space.scratch[0][..len] } else { a };
-            slope(self.activation, z, a, delta);
-        }
-        if let Some(dx) = dx {
-            let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);
-            let size = (x.rows, self.fan_in, self.units);
-            gemm(size, dx, false, Mat::rows_of(&*delta, self.units), weight_t, pass.threads);
-        }
-    }
-
-    fn leaf_inputs(&self, x: MatRef<'_, R>, _space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
-        visit(x.data);
-    }
-
-    fn leaf_deltas(&self, rows: usize, space: &LayerSpace<R>, visit: &mut dyn FnMut(&[R])) {
-        visit(&space.delta[..rows * self.units]);
-    }
-
-    fn forward_noisy(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+    fn forward_noisy<R: Normals>(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>) {
         let (n, cut) = (x.rows * self.units, self.fan_in * self.units);
         let key = noise_key(pass.mode, pass.layer);
         let [kept, changed, product, factor] = noisy_space(&mut space.scratch, x.data.len(), n);
@@ -243,12 +200,12 @@ impl<R: Normals> LayerOps<R> for Dense {
         );
     }
 
-    fn backward_noisy(
+    fn backward_noisy<R: Normals>(
         &self,
         w: Noisy<'_, R>,
         x: MatRef<'_, R>,
         pass: &Pass,
-        space: &mut LayerSpace<R>,
+        space: &mut NodeSpace<R>,
         grad: Gradient<'_, R>,
         accumulate: bool,
         dx: Option<&mut [R]>,
@@ -293,6 +250,60 @@ impl<R: Normals> LayerOps<R> for Dense {
     }
 }
 
+impl<R: Normals> AffineOps<R> for Dense {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
+        let mut space = NodeSpace::with_output(rows * self.units);
+        let kept = if self.activation.slope_needs_input() { rows * self.units } else { 0 };
+        space.scratch.push(vec![R::ZERO; kept]);
+        space
+    }
+
+    fn forward(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>) {
+        match w {
+            Weights::Fixed(w) => self.forward_fixed(w, x, pass, space),
+            Weights::Noisy(w) => self.forward_noisy(w, x, pass, space),
+        }
+    }
+
+    fn backward(
+        &self,
+        w: Weights<'_, R>,
+        x: MatRef<'_, R>,
+        pass: &Pass,
+        space: &mut NodeSpace<R>,
+        grad: Gradient<'_, R>,
+        accumulate: bool,
+        dx: Option<&mut [R]>,
+    ) {
+        match w {
+            Weights::Fixed(w) => self.backward_fixed(w, x, pass, space, grad.centre, accumulate, dx),
+            Weights::Noisy(w) => self.backward_noisy(w, x, pass, space, grad, accumulate, dx),
+        }
+    }
+
+    fn vjp(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>, dx: Option<&mut [R]>) {
+        let len = x.rows * self.units;
+        let (a, delta) = (&space.out[..len], &mut space.delta[..len]);
+        if self.activation != Activation::Identity {
+            let z = if self.activation.slope_needs_input() { &space.scratch[0][..len] } else { a };
+            slope(self.activation, z, a, delta);
+        }
+        if let Some(dx) = dx {
+            let weight_t = Mat::transposed(&w[..self.fan_in * self.units], self.units);
+            let size = (x.rows, self.fan_in, self.units);
+            gemm(size, dx, false, Mat::rows_of(&*delta, self.units), weight_t, pass.threads);
+        }
+    }
+
+    fn block_inputs(&self, x: MatRef<'_, R>, visit: &mut dyn FnMut(&[R])) {
+        visit(x.data);
+    }
+
+    fn block_deltas(&self, rows: usize, space: &NodeSpace<R>, visit: &mut dyn FnMut(&[R])) {
+        visit(&space.delta[..rows * self.units]);
+    }
+}
+
 /// Scratch of a pass with row noise: kept pre-activations, changed input, second product, factor.
 fn noisy_space<R: Real>(scratch: &mut Vec<Vec<R>>, inputs: usize, outputs: usize) -> [&mut [R]; 4] {
     scratch.resize_with(4, Vec::new);
@@ -303,7 +314,7 @@ fn noisy_space<R: Real>(scratch: &mut Vec<Vec<R>>, inputs: usize, outputs: usize
     [kept, &mut changed[..inputs], &mut product[..outputs], &mut factor[..outputs]]
 }
 
-impl Layer for Dense {
+impl Affine for Dense {
     fn describe(&self) -> String {
         match self.activation {
             Activation::Identity => format!("dense {}", self.units),
@@ -316,19 +327,25 @@ impl Layer for Dense {
     fn output(&self) -> Shape {
         Shape::Flat(self.units)
     }
-    fn blocks(&self) -> Vec<BlockSpec> {
+    fn parameters(&self) -> Vec<BlockSpec> {
         let gain = self.activation.gain();
         vec![
             BlockSpec::new("weight", vec![self.fan_in, self.units], Role::Weight, self.fan_in).gain(gain),
             BlockSpec::new("bias", vec![self.units], Role::Bias, self.fan_in),
         ]
     }
-    fn leaves(&self) -> Option<Vec<Leaf>> {
-        let (inputs, units) = (self.fan_in, self.units);
-        Some(vec![Leaf { start: 0, inputs, units, area: 1, transposed: false, layer: 0 }])
-    }
-    fn as_dense(&self) -> Option<&Dense> {
-        Some(self)
+    fn block(&self) -> AffineBlock {
+        AffineBlock {
+            kind: AffineKind::Dense,
+            start: 0,
+            inputs: self.fan_in,
+            units: self.units,
+            positions: 1,
+            bias: true,
+            transposed: false,
+            activation: self.activation,
+            layer: 0,
+        }
     }
 }
 
@@ -348,9 +365,9 @@ mod tests {
         };
         let (x, w) = (normals(1, m * k), normals(2, k * n + n));
         let layer = Dense::new(Shape::Flat(k), n, activation);
-        let mut space: LayerSpace<R> = layer.space(m);
+        let mut space: NodeSpace<R> = layer.space(m);
         let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: Threads::One };
-        layer.forward(&w, MatRef::new(&x, m, k), &pass, &mut space);
+        layer.forward(w[..].into(), MatRef::new(&x, m, k), &pass, &mut space);
         for i in 0..m * n {
             let (row, j) = (i / n, i % n);
             let terms = (0..k).map(|t| x[row * k + t].f64() * w[t * n + j].f64());

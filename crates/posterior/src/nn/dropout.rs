@@ -4,9 +4,8 @@
 //! mask is a hash of (key, layer, row, position), so it depends on neither chunks nor threads. Cost: about two
 //! multiplications of 32-bit words a number and round of the hash, in SIMD; backward reads the mask kept by forward.
 
-use super::layer::{Layer, LayerOps, LayerSpace, Mode, Pass, Shape};
-use super::layout::BlockSpec;
 use super::mask::{hash, threshold};
+use super::node::{Mode, Node, NodeOps, NodeSpace, Pass, Shape};
 use crate::error::{Error, Result};
 use crate::math::{MatRef, Real};
 use crate::rng::Key;
@@ -33,13 +32,9 @@ impl Dropout {
         Ok(Dropout { shape, rate, unit: 1 })
     }
 
-    /// Drops the channels of an image as wholes: a unit of a layer's input is what one row of its weights meets.
-    pub fn of_units(shape: Shape, rate: f64) -> Result<Dropout> {
-        let unit = match shape {
-            Shape::Flat(_) => 1,
-            Shape::Image { height, width, .. } => height * width,
-        };
-        Ok(Dropout { unit, ..Dropout::new(shape, rate)? })
+    /// Drops runs of `unit` numbers as wholes, such as the channels of an image.
+    pub fn of_units(shape: Shape, rate: f64, unit: usize) -> Result<Dropout> {
+        Ok(Dropout { unit: unit.max(1), ..Dropout::new(shape, rate)? })
     }
 
     /// Probability of a number to be dropped.
@@ -93,13 +88,14 @@ impl Dropout {
     }
 }
 
-impl<R: Real> LayerOps<R> for Dropout {
-    fn space(&self, rows: usize) -> LayerSpace<R> {
+impl<R: Real> NodeOps<R> for Dropout {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
         let n = rows * self.shape.len();
-        LayerSpace { out: vec![R::ZERO; n], delta: vec![R::ZERO; n], index: vec![0; n], ..LayerSpace::default() }
+        NodeSpace { out: vec![R::ZERO; n], delta: vec![R::ZERO; n], index: vec![0; n], ..NodeSpace::default() }
     }
 
-    fn forward(&self, _w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+    fn forward(&self, x: &[MatRef<'_, R>], pass: &Pass, space: &mut NodeSpace<R>) {
+        let x = x[0];
         let (n, cols) = (x.data.len(), self.shape.len());
         let mask = &mut space.index[..n];
         match pass.mode {
@@ -115,37 +111,27 @@ impl<R: Real> LayerOps<R> for Dropout {
         self.masked(pass.mode, mask, x.data, &mut space.out[..n]);
     }
 
-    fn backward(
-        &self,
-        _w: &[R],
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        space: &mut LayerSpace<R>,
-        _grad: &mut [R],
-        _accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        if let Some(dx) = dx {
-            let n = x.data.len();
-            self.masked(pass.mode, &space.index[..n], &space.delta[..n], &mut dx[..n]);
-        }
+    fn vjp(&self, _input: usize, x: &[MatRef<'_, R>], pass: &Pass, space: &mut NodeSpace<R>, dx: &mut [R]) {
+        let x = x[0];
+        let n = x.data.len();
+        self.masked(pass.mode, &space.index[..n], &space.delta[..n], &mut dx[..n]);
     }
 }
 
-impl Layer for Dropout {
+impl Node for Dropout {
     fn describe(&self) -> String {
         match self.unit {
             1 => format!("dropout {}", self.rate),
-            _ => format!("dropout {} of channels", self.rate),
+            n => format!("dropout {} of units of {n}", self.rate),
         }
     }
-    fn input(&self) -> Shape {
-        self.shape
+    fn inputs(&self) -> Vec<Shape> {
+        vec![self.shape]
     }
     fn output(&self) -> Shape {
         self.shape
     }
-    fn blocks(&self) -> Vec<BlockSpec> {
-        Vec::new()
+    fn is_random(&self) -> bool {
+        true
     }
 }

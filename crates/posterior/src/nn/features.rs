@@ -7,8 +7,7 @@
 //! s² exp(−½|x − x′|²/ℓ²), but for an error of 1/√count. References: Abramowitz & Stegun 22.2; Rahimi & Recht (2007), NeurIPS.
 //! Cost: a product or two per factor of a term; inputs + one cosine per wave.
 
-use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
-use super::layout::BlockSpec;
+use super::node::{Node, NodeOps, NodeSpace, Pass, Shape};
 use crate::error::{Error, Result};
 use crate::math::{MatRef, Real};
 use crate::memory;
@@ -226,16 +225,17 @@ simd_fn! {
     }
 }
 
-impl<R: Real> LayerOps<R> for Features {
-    fn space(&self, rows: usize) -> LayerSpace<R> {
-        let mut space = LayerSpace::with_output(rows * self.count());
+impl<R: Real> NodeOps<R> for Features {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
+        let mut space = NodeSpace::with_output(rows * self.count());
         if let Kind::Polynomial { degree, .. } = self.kind {
             space.scratch.push(vec![R::ZERO; self.input.len() * (degree + 1)]);
         }
         space
     }
 
-    fn forward(&self, _w: &[R], x: MatRef<'_, R>, _pass: &Pass, space: &mut LayerSpace<R>) {
+    fn forward(&self, x: &[MatRef<'_, R>], _pass: &Pass, space: &mut NodeSpace<R>) {
+        let x = x[0];
         for (row, out) in space.out.chunks_exact_mut(self.count()).take(x.rows).enumerate() {
             match &self.kind {
                 Kind::Polynomial { degree, terms, .. } => {
@@ -265,17 +265,8 @@ impl<R: Real> LayerOps<R> for Features {
         }
     }
 
-    fn backward(
-        &self,
-        _w: &[R],
-        x: MatRef<'_, R>,
-        _pass: &Pass,
-        space: &mut LayerSpace<R>,
-        _grad: &mut [R],
-        _accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        let Some(dx) = dx else { return };
+    fn vjp(&self, _input: usize, x: &[MatRef<'_, R>], _pass: &Pass, space: &mut NodeSpace<R>, dx: &mut [R]) {
+        let x = x[0];
         let (count, inputs) = (self.count(), self.input.len());
         let rows = space.delta.chunks_exact_mut(count).zip(dx.chunks_exact_mut(inputs)).take(x.rows).enumerate();
         for (row, (delta, dx)) in rows {
@@ -317,18 +308,18 @@ impl<R: Real> LayerOps<R> for Features {
     }
 }
 
-impl Layer for Features {
+impl Node for Features {
     fn describe(&self) -> String {
         self.name.clone()
     }
-    fn input(&self) -> Shape {
-        self.input
+    fn inputs(&self) -> Vec<Shape> {
+        vec![self.input]
     }
     fn output(&self) -> Shape {
         Shape::Flat(self.count())
     }
-    fn blocks(&self) -> Vec<BlockSpec> {
-        Vec::new()
+    fn is_random(&self) -> bool {
+        false
     }
     fn space_numbers(&self, rows: usize) -> u128 {
         let table = match &self.kind {
@@ -351,8 +342,8 @@ mod tests {
     fn apply(layer: &Features, x: &[f64]) -> Vec<f64> {
         let rows = x.len() / layer.input.len();
         let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: Threads::One };
-        let mut space: LayerSpace<f64> = layer.space(rows);
-        layer.forward(&[], MatRef::new(x, rows, layer.input.len()), &pass, &mut space);
+        let mut space: NodeSpace<f64> = layer.space(rows);
+        layer.forward(&[MatRef::new(x, rows, layer.input.len())], &pass, &mut space);
         space.out
     }
 

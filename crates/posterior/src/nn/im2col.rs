@@ -1,6 +1,6 @@
 //! Images to columns and back, so that a convolution is one matrix product.
 //!
-//! col[(c, u, v)][n, i, j] = x[n][c][i·s + u − p][j·s + v − p], 0 outside the image; `col2im` is the transpose of this
+//! col[(c, u, v)][n, i, j] = x[n][c][i·s + u·d − p][j·s + v·d − p], 0 outside the image; `col2im` is the transpose of this
 //! linear map. Cost: one copy (one addition) per number of the columns, kh·kw times the image. After the product come bias,
 //! activation and pool in one pass over it (`finish`), and its transpose on the way back (`unfinish`).
 
@@ -9,7 +9,7 @@ use super::pool::{Windows, max_plane, max_plane_back};
 use crate::math::Real;
 use crate::simd_fn;
 
-/// Sizes of a convolution: s is the stride, p the padding on every side.
+/// Sizes of a convolution: s is the stride, p the padding on every side, d the dilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
     pub channels: usize,
@@ -18,6 +18,7 @@ pub(super) struct Geometry {
     pub kernel: (usize, usize),
     pub stride: usize,
     pub padding: usize,
+    pub dilation: usize,
     pub out_height: usize,
     pub out_width: usize,
 }
@@ -50,11 +51,11 @@ impl Geometry {
         (from, to.max(from))
     }
 
-    /// The channel and the two taps of row `k` of the column matrix.
+    /// The channel of row `k` of the column matrix, and how far its two taps reach into the image.
     #[inline(always)]
     fn tap(&self, k: usize) -> (usize, usize, usize) {
         let (kh, kw) = self.kernel;
-        (k / (kh * kw), k / kw % kh, k % kw)
+        (k / (kh * kw), k / kw % kh * self.dilation, k % kw * self.dilation)
     }
 }
 

@@ -1,21 +1,21 @@
 //! The Jacobian df/dw of a chunk of rows, kept as its factors: never rows × outputs × parameters.
 //!
-//! For every leaf (a dense or convolutional layer) and row, df_k/dW̃ = Σ_positions x̃ gₖᵀ with x̃ = (x, 1) and gₖ = df_k/dz. One pass forward
-//! and one pull-back per output. Cost: (1 + outputs) passes; memory: rows · area · (inputs + 1 + outputs · units) per leaf.
+//! For every affine block (a dense or convolutional layer) and row, df_k/dW̃ = Σ_positions x̃ gₖᵀ with x̃ = (x, 1) and gₖ = df_k/dz. One pass forward
+//! and one vjp per output. Cost: (1 + outputs) passes; memory: rows · positions · (inputs + 1 + outputs · units) per affine block.
 
-use super::layer::{Mode, Pass};
-use super::leaf::Leaf;
+use super::affine::AffineBlock;
 use super::network::{AnyNetwork, Workspace};
+use super::node::{Mode, Pass};
 use crate::math::{MatRef, Threads};
 use crate::precision::Precision;
 use std::sync::Arc;
 
-/// Factors of the Jacobians of up to a fixed number of rows, for the leaves asked for.
+/// Factors of the Jacobians of up to a fixed number of rows, for the affine blocks asked for.
 #[derive(Debug)]
 pub struct JacobianFactors<R: Precision = f64> {
     network: Arc<dyn AnyNetwork>,
-    leaves: Vec<Leaf>,
-    /// Layers below hold none of the leaves: nothing is pulled back through them.
+    affines: Vec<AffineBlock>,
+    /// Layers below hold none of the affine blocks: nothing is pulled back through them.
     first: usize,
     workspace: Workspace<R>,
     inputs: Vec<Vec<R>>,
@@ -24,14 +24,14 @@ pub struct JacobianFactors<R: Precision = f64> {
 }
 
 impl<R: Precision> JacobianFactors<R> {
-    /// Buffers for up to `rows` rows. `leaves` are those of the network from some layer on.
-    pub fn new(network: Arc<dyn AnyNetwork>, leaves: &[Leaf], rows: usize) -> Self {
+    /// Buffers for up to `rows` rows. `affines` are those of the network from some layer on.
+    pub fn new(network: Arc<dyn AnyNetwork>, affines: &[AffineBlock], rows: usize) -> Self {
         let outputs = network.outputs();
-        let inputs = leaves.iter().map(|l| vec![R::ONE; rows * l.area * (l.inputs + 1)]).collect();
-        let deltas = leaves.iter().map(|l| vec![R::ZERO; rows * outputs * l.area * l.units]).collect();
+        let inputs = affines.iter().map(|l| vec![R::ONE; rows * l.positions * (l.rows())]).collect();
+        let deltas = affines.iter().map(|l| vec![R::ZERO; rows * outputs * l.positions * l.units]).collect();
         let workspace = R::network(&*network).workspace(rows);
-        let first = leaves.first().map_or(0, |l| l.layer);
-        JacobianFactors { network, leaves: leaves.to_vec(), first, workspace, inputs, deltas, rows: 0 }
+        let first = affines.first().map_or(0, |l| l.layer);
+        JacobianFactors { network, affines: affines.to_vec(), first, workspace, inputs, deltas, rows: 0 }
     }
 
     /// Runs the network at w over rows x, and keeps f and all factors.
@@ -40,22 +40,22 @@ impl<R: Precision> JacobianFactors<R> {
         let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads };
         self.rows = x.rows;
         network.forward(w.into(), x, &pass, &mut self.workspace);
-        let mut each = self.leaves.iter().zip(&mut self.inputs);
-        network.leaf_inputs(x, &self.workspace, first, &mut |from| {
-            if let Some((leaf, to)) = each.next() {
-                let rows = to.chunks_exact_mut(leaf.inputs + 1).zip(from.chunks_exact(leaf.inputs.max(1)));
-                rows.for_each(|(to, from)| to[..leaf.inputs].copy_from_slice(from));
+        let mut each = self.affines.iter().zip(&mut self.inputs);
+        network.block_inputs(x, &self.workspace, first, &mut |from| {
+            if let Some((affine, to)) = each.next() {
+                let rows = to.chunks_exact_mut(affine.rows()).zip(from.chunks_exact(affine.inputs.max(1)));
+                rows.for_each(|(to, from)| to[..affine.inputs].copy_from_slice(from));
             }
         });
         for k in 0..outputs {
             let (_, delta) = self.workspace.output_and_delta();
             delta[..x.rows * outputs].fill(R::ZERO);
             delta[..x.rows * outputs].iter_mut().skip(k).step_by(outputs).for_each(|d| *d = R::ONE);
-            network.pull_back(w, x, &pass, &mut self.workspace, first, None);
-            let mut each = self.leaves.iter().zip(&mut self.deltas);
-            network.leaf_deltas(x.rows, &self.workspace, first, &mut |from| {
-                if let Some((leaf, to)) = each.next() {
-                    let n = leaf.area * leaf.units;
+            network.vjp(w, x, &pass, &mut self.workspace, first, None);
+            let mut each = self.affines.iter().zip(&mut self.deltas);
+            network.block_deltas(x.rows, &self.workspace, first, &mut |from| {
+                if let Some((affine, to)) = each.next() {
+                    let n = affine.positions * affine.units;
                     for (to, from) in to.chunks_exact_mut(outputs * n).zip(from.chunks_exact(n)) {
                         to[k * n..(k + 1) * n].copy_from_slice(from);
                     }
@@ -70,22 +70,22 @@ impl<R: Precision> JacobianFactors<R> {
         &self.workspace.output_and_delta().0[..n]
     }
 
-    /// x̃ of leaf number l, `(rows · area) × (inputs + 1)`.
+    /// x̃ of affine block number l, `(rows · positions) × (inputs + 1)`.
     pub fn inputs(&self, l: usize) -> &[R] {
-        let leaf = &self.leaves[l];
-        &self.inputs[l][..self.rows * leaf.area * (leaf.inputs + 1)]
+        let affine = &self.affines[l];
+        &self.inputs[l][..self.rows * affine.positions * (affine.rows())]
     }
 
-    /// df/dz of leaf number l, `rows × outputs × area × units`.
+    /// df/dz of affine block number l, `rows × outputs × area × units`.
     pub fn deltas(&self, l: usize) -> &[R] {
-        let leaf = &self.leaves[l];
-        &self.deltas[l][..self.rows * self.network.outputs() * leaf.area * leaf.units]
+        let affine = &self.affines[l];
+        &self.deltas[l][..self.rows * self.network.outputs() * affine.positions * affine.units]
     }
 
-    /// The Jacobian of one row and output with respect to leaf number l, `(inputs + 1) × units`, written out.
+    /// The Jacobian of one row and output with respect to affine block number l, `(inputs + 1) × units`, written out.
     pub fn jacobian(&self, l: usize, row: usize, output: usize, out: &mut [R]) {
-        let leaf = &self.leaves[l];
-        let (na, nb, area) = (leaf.inputs + 1, leaf.units, leaf.area);
+        let affine = &self.affines[l];
+        let (na, nb, area) = (affine.rows(), affine.units, affine.positions);
         let x = &self.inputs[l][row * area * na..(row + 1) * area * na];
         let g = &self.deltas[l][(row * self.network.outputs() + output) * area * nb..][..area * nb];
         out.fill(R::ZERO);
@@ -99,7 +99,7 @@ impl<R: Precision> JacobianFactors<R> {
 
 impl JacobianFactors {
     /// Numbers that one row takes.
-    pub fn numbers(leaves: &[Leaf], outputs: usize) -> usize {
-        leaves.iter().map(|l| l.area * (l.inputs + 1 + outputs * l.units)).sum()
+    pub fn numbers(affines: &[AffineBlock], outputs: usize) -> usize {
+        affines.iter().map(|l| l.positions * (l.rows() + outputs * l.units)).sum()
     }
 }

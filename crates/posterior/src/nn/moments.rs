@@ -11,7 +11,7 @@
 //! Cost: three products for each one of a plain pass, two at the first layer.
 
 use super::activation::Activation;
-use super::dense::Dense;
+use super::affine::{AffineBlock, AffineKind};
 pub use super::moments_kernels::second_moments;
 use super::moments_kernels::{LANES, SLOPES, activate, add_product, add_rows, add_to_rows, through_slopes};
 use super::network::AnyNetwork;
@@ -48,7 +48,7 @@ impl<'a, R> Gaussians<'a, R> {
 /// The dense layers of a network, for passes of moments.
 #[derive(Debug, Clone)]
 pub struct MomentsNetwork {
-    layers: Vec<(Dense, Range<usize>)>,
+    layers: Vec<(AffineBlock, Range<usize>)>,
 }
 
 /// Buffers for passes over up to a fixed number of rows.
@@ -93,26 +93,26 @@ fn blocks(numbers: usize) -> usize {
 impl MomentsNetwork {
     /// From a network of dense layers; of another one, an error that says what to do `instead`.
     pub fn new(network: &dyn AnyNetwork, instead: &str) -> Result<MomentsNetwork> {
-        let layers = network.dense_layers().map_err(|other| {
-            Error::setting(format!("moments pass through dense layers only, and this network has '{other}'"), instead)
-        })?;
-        let mut end = 0;
-        let layers = layers.into_iter().map(|layer| {
-            let start = end;
-            end += (layer.fan_in() + 1) * layer.units();
-            (layer.clone(), start..end)
-        });
+        let lines = network.describe();
+        let other = network.affine_blocks().iter().find(|b| b.kind != AffineKind::Dense);
+        let other = network.first_without_weights().or_else(|| other.map(|b| lines[b.layer].clone()));
+        let joined = || lines.join(", ");
+        if let Some(other) = other.or_else(|| (!network.is_chain()).then(joined)) {
+            let what = format!("moments pass through dense layers only, and this network has '{other}'");
+            return Err(Error::setting(what, instead));
+        }
+        let layers = network.affine_blocks().iter().map(|b| (*b, b.start..b.start + b.len()));
         Ok(MomentsNetwork { layers: layers.collect() })
     }
 
     /// Numbers per row that go in.
     pub fn inputs(&self) -> usize {
-        self.layers[0].0.fan_in()
+        self.layers[0].0.inputs
     }
 
     /// Numbers per row that come out.
     pub fn outputs(&self) -> usize {
-        self.layers[self.layers.len() - 1].0.units()
+        self.layers[self.layers.len() - 1].0.units
     }
 
     /// How many parameters.
@@ -124,9 +124,9 @@ impl MomentsNetwork {
     pub fn space<R: Real>(&self, rows: usize, train: bool) -> MomentsSpace<R> {
         let zeros = |n: usize| vec![R::ZERO; n];
         let kept = |n: usize| zeros(if train { n } else { 0 });
-        let stage = |(layer, _): &(Dense, Range<usize>)| {
-            let n = rows * layer.units();
-            let slopes = if layer.activation() == Activation::Identity { 0 } else { blocks(n) };
+        let stage = |(layer, _): &(AffineBlock, Range<usize>)| {
+            let n = rows * layer.units;
+            let slopes = if layer.activation == Activation::Identity { 0 } else { blocks(n) };
             Stage {
                 mean: zeros(n),
                 variance: zeros(n),
@@ -140,8 +140,8 @@ impl MomentsNetwork {
         MomentsSpace {
             input_squares: zeros(rows * self.inputs()),
             stages: self.layers.iter().map(stage).collect(),
-            product: kept(later().map(|l| l.fan_in() * l.units()).max().unwrap_or(0)),
-            back: kept(later().map(|l| rows * l.fan_in()).max().unwrap_or(0)),
+            product: kept(later().map(|l| l.inputs * l.units).max().unwrap_or(0)),
+            back: kept(later().map(|l| rows * l.inputs).max().unwrap_or(0)),
         }
     }
 
@@ -158,7 +158,7 @@ impl MomentsNetwork {
         for (i, (layer, range)) in self.layers.iter().enumerate() {
             let (before, after) = space.stages.split_at_mut(i);
             let Stage { mean, variance, squares: squared, slopes, .. } = &mut after[0];
-            let (fan_in, units) = (layer.fan_in(), layer.units());
+            let (fan_in, units) = (layer.inputs, layer.units);
             let (size, n, cut) = ((rows, units, fan_in), rows * units, fan_in * units);
             let (mean, variance) = (&mut mean[..n], &mut variance[..n]);
             let w = w.slice(range.clone());
@@ -178,9 +178,9 @@ impl MomentsNetwork {
             }
             add_to_rows(&w.mean[cut..], mean);
             add_to_rows(&w.variance[cut..], variance);
-            if layer.activation() != Activation::Identity {
+            if layer.activation != Activation::Identity {
                 let kept = slopes.len().min(blocks(n));
-                activate_all(layer.activation(), mean, variance, &mut slopes[..kept], threads);
+                activate_all(layer.activation, mean, variance, &mut slopes[..kept], threads);
             }
             squares(mean, &mut squared[..n]);
         }
@@ -210,7 +210,7 @@ impl MomentsNetwork {
         for (i, (layer, range)) in self.layers.iter().enumerate().rev() {
             let (before, after) = space.stages.split_at_mut(i);
             let stage = &mut after[0];
-            let (fan_in, units) = (layer.fan_in(), layer.units());
+            let (fan_in, units) = (layer.inputs, layer.units);
             let (n, cut) = (rows * units, fan_in * units);
             let (dm, dv) = (&mut stage.d_mean[..n], &mut stage.d_variance[..n]);
             if !stage.slopes.is_empty() {

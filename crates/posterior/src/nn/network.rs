@@ -1,12 +1,9 @@
-//! A network: layers one after another over one flat parameter vector, and the buffers of a pass.
+//! f_w over one flat parameter vector, and the buffers of a pass. [`super::Graph`] is what implements it.
 
-use super::chain::Chain;
-use super::dense::Dense;
-use super::layer::{Layer, LayerSpace, Pass, Shape};
+use super::affine::AffineBlock;
 use super::layout::{Layout, Role};
-use super::leaf::Leaf;
+use super::node::{NodeSpace, Pass, Shape};
 use super::noisy::{Gradient, Weights};
-use crate::Precision;
 use crate::error::Result;
 use crate::math::{MatRef, Real};
 use crate::rng::{Key, fill_normals};
@@ -16,8 +13,12 @@ use std::sync::Arc;
 /// Buffers for passes over up to a fixed number of rows; sized once, so that a step allocates nothing.
 #[derive(Debug)]
 pub struct Workspace<R> {
-    layers: Vec<LayerSpace<R>>,
-    rows: usize,
+    pub(super) nodes: Vec<NodeSpace<R>>,
+    /// For the gradients of outputs that several nodes read.
+    pub(super) spare: Vec<R>,
+    /// The node whose output the last one takes.
+    pub(super) last_input: Option<usize>,
+    pub(super) rows: usize,
 }
 
 impl<R: Real> Workspace<R> {
@@ -26,14 +27,14 @@ impl<R: Real> Workspace<R> {
         self.rows
     }
 
-    /// What went into the last layer in the last forward pass; none where it is the only one, whose input is x.
+    /// What went into the last node in the last forward pass; none where that is x.
     pub fn last_input(&self) -> Option<&[R]> {
-        self.layers.len().checked_sub(2).map(|i| &*self.layers[i].out)
+        self.last_input.map(|i| &*self.nodes[i].out)
     }
 
     /// Where dL/d(output) goes before [`Network::backward`].
     pub fn output_and_delta(&mut self) -> (&[R], &mut [R]) {
-        match self.layers.last_mut() {
+        match self.nodes.last_mut() {
             Some(last) => (&last.out, &mut last.delta),
             None => (&[], &mut []),
         }
@@ -62,21 +63,13 @@ pub trait Network<R: Real>: Send + Sync {
     );
 
     /// As `backward` under fixed weights, without dL/dw, and only down to layer `first`; dL/dx where that is the first of all.
-    fn pull_back(
-        &self,
-        w: &[R],
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        ws: &mut Workspace<R>,
-        first: usize,
-        dx: Option<&mut [R]>,
-    );
+    fn vjp(&self, w: &[R], x: MatRef<'_, R>, pass: &Pass, ws: &mut Workspace<R>, first: usize, dx: Option<&mut [R]>);
 
-    /// After `forward`: for every leaf from layer `first` on, in order, what its weights multiply, `(rows · area) × inputs`.
-    fn leaf_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
+    /// After `forward`: for every affine block from layer `first` on, in order, what its weights multiply, `(rows · positions) × inputs`.
+    fn block_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
 
-    /// After `pull_back`: for every leaf from layer `first` on, in order, dL/dz, `(rows · area) × units`.
-    fn leaf_deltas(&self, rows: usize, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
+    /// After `vjp`: for every affine block from layer `first` on, in order, dL/dz, `(rows · positions) × units`.
+    fn block_deltas(&self, rows: usize, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R]));
 }
 
 /// A network in both precisions, with its layout.
@@ -92,117 +85,20 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
     /// Numbers per row over all layers' activations: what a pass keeps.
     fn activations(&self) -> usize;
     /// Numbers that a workspace of so many rows holds, at most: what memory is asked for before it is made.
-    fn space_numbers(&self, rows: usize) -> u128 {
-        3 * crate::memory::product(&[rows, self.activations()])
-    }
+    fn space_numbers(&self, rows: usize) -> u128;
     /// The same network with dropout on the inputs of every layer that has parameters; the first of these has a rate of
     /// its own. The parameters and their order stay.
     fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>>;
-    /// The parameters layer by layer as curvature sees them, or the description of the first layer that cannot be seen so.
-    fn leaves(&self) -> std::result::Result<Vec<Leaf>, String>;
-    /// The layers where all of them are dense, or the description of the first that is not.
-    fn dense_layers(&self) -> std::result::Result<Vec<&Dense>, String>;
-}
-
-/// Layers one after another.
-#[derive(Debug)]
-pub struct Sequential {
-    chain: Chain,
-    layout: Layout,
-}
-
-impl Sequential {
-    /// From layers whose shapes follow on each other.
-    ///
-    /// # Panics
-    /// If there is no layer or a shape does not fit: the builder in [`super::NetworkSpec`] has checked.
-    pub fn new(layers: Vec<Arc<dyn Layer>>) -> Sequential {
-        assert!(!layers.is_empty(), "a network has a layer");
-        assert!(layers.windows(2).all(|l| l[0].output().len() == l[1].input().len()), "shapes follow on each other");
-        let chain = Chain::new(layers);
-        let mut layout = Layout::default();
-        for i in 0..chain.layers.len() {
-            chain.blocks(i).iter().for_each(|spec| layout.push(i, spec));
-        }
-        Sequential { chain, layout }
-    }
-}
-
-impl<R: Precision> Network<R> for Sequential {
-    fn workspace(&self, rows: usize) -> Workspace<R> {
-        Workspace { layers: self.chain.spaces(rows), rows }
-    }
-
-    fn forward<'s>(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, ws: &'s mut Workspace<R>) -> MatRef<'s, R> {
-        self.chain.forward(w, x, pass, &mut ws.layers);
-        let (last, width) = (self.chain.layers.len() - 1, self.outputs());
-        MatRef::new(&ws.layers[last].out[..x.rows * width], x.rows, width)
-    }
-
-    fn backward(
-        &self,
-        w: Weights<'_, R>,
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        ws: &mut Workspace<R>,
-        grad: Gradient<'_, R>,
-        accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        self.chain.backward(w, x, pass, &mut ws.layers, grad, accumulate, dx);
-    }
-
-    fn pull_back(
-        &self,
-        w: &[R],
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        ws: &mut Workspace<R>,
-        first: usize,
-        dx: Option<&mut [R]>,
-    ) {
-        self.chain.pull_back(w, x, pass, &mut ws.layers, first, dx);
-    }
-
-    fn leaf_inputs(&self, x: MatRef<'_, R>, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R])) {
-        self.chain.leaf_inputs(x, &ws.layers, first, visit);
-    }
-
-    fn leaf_deltas(&self, rows: usize, ws: &Workspace<R>, first: usize, visit: &mut dyn FnMut(&[R])) {
-        self.chain.leaf_deltas(rows, &ws.layers, first, visit);
-    }
-}
-
-impl AnyNetwork for Sequential {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn input(&self) -> Shape {
-        self.chain.layers[0].input()
-    }
-    fn outputs(&self) -> usize {
-        self.chain.layers[self.chain.layers.len() - 1].output().len()
-    }
-    fn describe(&self) -> Vec<String> {
-        self.chain.layers.iter().map(|l| l.describe()).collect()
-    }
-    fn activations(&self) -> usize {
-        self.chain.layers.iter().map(|l| l.output().len()).sum()
-    }
-    fn space_numbers(&self, rows: usize) -> u128 {
-        self.chain.space_numbers(rows)
-    }
-    fn with_dropout(&self, input_rate: f64, rate: f64) -> Result<Arc<dyn AnyNetwork>> {
-        let first = self.layout.blocks().first().map_or(0, |b| b.layer);
-        let rates = |i| if i == first { input_rate } else { rate };
-        Ok(Arc::new(Sequential::new(self.chain.with_dropout(rates)?)))
-    }
-    fn leaves(&self) -> std::result::Result<Vec<Leaf>, String> {
-        self.chain.leaves()
-    }
-    fn dense_layers(&self) -> std::result::Result<Vec<&Dense>, String> {
-        self.chain.layers.iter().map(|l| l.as_dense().ok_or_else(|| l.describe())).collect()
-    }
+    /// The parameters: every one belongs to an affine map, in the order of w.
+    fn affine_blocks(&self) -> &[AffineBlock];
+    /// The affine map that gives the outputs; none where something else comes last.
+    fn output_block(&self) -> Option<&AffineBlock>;
+    /// Whether every node takes the one before it and nothing else.
+    fn is_chain(&self) -> bool;
+    /// Whether a pass depends on [`Pass::mode`]: there are dropout layers.
+    fn is_random(&self) -> bool;
+    /// The description of the first node that is no affine map.
+    fn first_without_weights(&self) -> Option<String>;
 }
 
 /// Initial values: weights from N(0, gain/fan-in) (He et al. 2015 for relu, LeCun et al. 1998 else), biases 0; noise

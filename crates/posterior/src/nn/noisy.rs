@@ -11,8 +11,8 @@
 //! weights; drawing them independently is the usual approximation there, while flipout stays exact.
 
 use super::im2col::Geometry;
-use super::layer::Mode;
 use super::mask::sign;
+use super::node::Mode;
 use crate::math::Real;
 use crate::math::elementwise::axpy;
 use crate::rng::{Key, Normals, fill_normals};
@@ -217,7 +217,7 @@ pub(crate) const TINY: f64 = 1e-16;
 
 /// z += √v·ζ and ζ ← ζ/(2√v), on one number; v is the variance.
 #[inline(always)]
-fn local_one<R: Real>(z: &mut R, v: R, factor: &mut R) {
+pub(super) fn local_one<R: Real>(z: &mut R, v: R, factor: &mut R) {
     let root = (v + R::of(TINY)).sqrt();
     *z += root * *factor;
     *factor = *factor * R::HALF / root;

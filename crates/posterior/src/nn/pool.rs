@@ -3,8 +3,7 @@
 //! out[i, j] = max or mean of x[i·s .. i·s + k, j·s .. j·s + k]. Windows that do not fit are left out, so a side of length h
 //! gives ⌊(h − k)/s⌋ + 1. Cost: k² comparisons or additions per output.
 
-use super::layer::{Layer, LayerOps, LayerSpace, Pass, Shape};
-use super::layout::BlockSpec;
+use super::node::{Node, NodeOps, NodeSpace, Pass, Shape};
 use crate::error::{Error, Result};
 use crate::math::{MatRef, Real, Threads};
 use crate::simd_fn;
@@ -249,22 +248,22 @@ impl AvgPool {
 
 macro_rules! pool_shapes {
     ($name:ident, $word:literal) => {
-        impl Layer for $name {
+        impl Node for $name {
             fn describe(&self) -> String {
                 let p = &self.windows;
                 let stride = if p.stride == p.kernel { String::new() } else { format!(" stride {}", p.stride) };
                 format!(concat!($word, " pool {}{}"), p.kernel, stride)
             }
-            fn input(&self) -> Shape {
+            fn inputs(&self) -> Vec<Shape> {
                 let (height, width) = self.windows.from;
-                Shape::Image { channels: self.channels, height, width }
+                vec![Shape::Image { channels: self.channels, height, width }]
             }
             fn output(&self) -> Shape {
                 let (height, width) = self.windows.to;
                 Shape::Image { channels: self.channels, height, width }
             }
-            fn blocks(&self) -> Vec<BlockSpec> {
-                Vec::new()
+            fn is_random(&self) -> bool {
+                false
             }
         }
     };
@@ -272,13 +271,14 @@ macro_rules! pool_shapes {
 pool_shapes!(MaxPool, "max");
 pool_shapes!(AvgPool, "average");
 
-impl<R: Real> LayerOps<R> for MaxPool {
-    fn space(&self, rows: usize) -> LayerSpace<R> {
+impl<R: Real> NodeOps<R> for MaxPool {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
         let n = rows * self.output().len();
-        LayerSpace { out: vec![R::ZERO; n], delta: vec![R::ZERO; n], index: vec![0; n], ..LayerSpace::default() }
+        NodeSpace { out: vec![R::ZERO; n], delta: vec![R::ZERO; n], index: vec![0; n], ..NodeSpace::default() }
     }
 
-    fn forward(&self, _w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+    fn forward(&self, x: &[MatRef<'_, R>], pass: &Pass, space: &mut NodeSpace<R>) {
+        let x = x[0];
         let n = self.output().len();
         let (out, index) = (&mut space.out[..x.rows * n], &mut space.index[..x.rows * n]);
         if parallel(pass, x.data.len()) {
@@ -291,17 +291,8 @@ impl<R: Real> LayerOps<R> for MaxPool {
         }
     }
 
-    fn backward(
-        &self,
-        _w: &[R],
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        space: &mut LayerSpace<R>,
-        _grad: &mut [R],
-        _accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        let Some(dx) = dx else { return };
+    fn vjp(&self, _input: usize, x: &[MatRef<'_, R>], pass: &Pass, space: &mut NodeSpace<R>, dx: &mut [R]) {
+        let x = x[0];
         let n = self.output().len();
         let (delta, index, dx) = (&space.delta[..x.rows * n], &space.index[..x.rows * n], &mut dx[..x.data.len()]);
         if parallel(pass, x.data.len()) {
@@ -315,13 +306,14 @@ impl<R: Real> LayerOps<R> for MaxPool {
     }
 }
 
-impl<R: Real> LayerOps<R> for AvgPool {
-    fn space(&self, rows: usize) -> LayerSpace<R> {
+impl<R: Real> NodeOps<R> for AvgPool {
+    fn space(&self, rows: usize) -> NodeSpace<R> {
         let n = rows * self.output().len();
-        LayerSpace { out: vec![R::ZERO; n], delta: vec![R::ZERO; n], ..LayerSpace::default() }
+        NodeSpace { out: vec![R::ZERO; n], delta: vec![R::ZERO; n], ..NodeSpace::default() }
     }
 
-    fn forward(&self, _w: &[R], x: MatRef<'_, R>, pass: &Pass, space: &mut LayerSpace<R>) {
+    fn forward(&self, x: &[MatRef<'_, R>], pass: &Pass, space: &mut NodeSpace<R>) {
+        let x = x[0];
         let n = self.output().len();
         let out = &mut space.out[..x.rows * n];
         if parallel(pass, x.data.len()) {
@@ -333,17 +325,8 @@ impl<R: Real> LayerOps<R> for AvgPool {
         }
     }
 
-    fn backward(
-        &self,
-        _w: &[R],
-        x: MatRef<'_, R>,
-        pass: &Pass,
-        space: &mut LayerSpace<R>,
-        _grad: &mut [R],
-        _accumulate: bool,
-        dx: Option<&mut [R]>,
-    ) {
-        let Some(dx) = dx else { return };
+    fn vjp(&self, _input: usize, x: &[MatRef<'_, R>], pass: &Pass, space: &mut NodeSpace<R>, dx: &mut [R]) {
+        let x = x[0];
         let n = self.output().len();
         let (delta, dx) = (&space.delta[..x.rows * n], &mut dx[..x.data.len()]);
         if parallel(pass, x.data.len()) {

@@ -1,20 +1,13 @@
 //! Networks as users write them: `50,50`, `lenet-5`, or a list of layers in a configuration file.
 //!
-//! The output layer is not written: it is a dense layer with as many units as the likelihood needs.
+//! A layer takes the one before it. Where it is not so simple, a layer of the kind `graph` lists named nodes, each with the names of those
+//! it takes `from`. The output layer is not written: it is a dense layer with as many units as the likelihood needs. `spec_build` makes
+//! the network.
 
-use super::activation::{Activation, ActivationLayer};
-use super::conv::Conv;
-use super::dense::Dense;
-use super::dropout::Dropout;
-use super::features::Features;
-use super::layer::{Layer, Shape};
-use super::network::Sequential;
-use super::pool::{AvgPool, MaxPool};
-use super::residual::Residual;
+use super::activation::Activation;
+use super::resize::Interpolation;
 use crate::error::{Error, Result, suggest};
-use crate::memory::{product, request};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// A layer as written in a configuration file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +33,9 @@ pub enum LayerSpec {
         /// Zeros around the image.
         #[serde(default)]
         padding: usize,
+        /// Pixels from one tap of the kernel to the next.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        dilation: usize,
         /// By name; none means identity.
         #[serde(default = "identity")]
         activation: Activation,
@@ -93,6 +89,67 @@ pub enum LayerSpec {
         /// From a shape to the same shape.
         layers: Vec<LayerSpec>,
     },
+    /// x, and behind it layers(x): the channels of images of one size, or the numbers of flat rows.
+    Skip {
+        /// From images to images of the same height and width, or from flat rows to flat rows.
+        layers: Vec<LayerSpec>,
+    },
+    /// An image as many times as high and wide.
+    Upsample {
+        /// Times.
+        factor: usize,
+        /// How pixels between those of the image are found.
+        #[serde(default)]
+        interpolation: Interpolation,
+    },
+    /// factor² channels become one that is factor times as high and wide.
+    PixelShuffle {
+        /// Times.
+        factor: usize,
+    },
+    /// Mean 0 and variance 1 over groups of channels, row by row, without weights.
+    GroupNorm {
+        /// How many groups; 1 is layer normalisation.
+        groups: usize,
+        /// Added to variances.
+        #[serde(default = "epsilon")]
+        epsilon: f64,
+    },
+    /// A vector for every category: the numbers that come in are indices from 0.
+    Embedding {
+        /// How many.
+        categories: usize,
+        /// Numbers of a vector.
+        size: usize,
+    },
+    /// Some columns of a flat row.
+    Select {
+        /// By number, from 0.
+        columns: Vec<usize>,
+    },
+    /// The sum of several nodes of a graph.
+    Add,
+    /// Several nodes of a graph one behind the other.
+    Concat,
+    /// Nodes with names, each with those it takes from; the last one is what comes out.
+    Graph {
+        /// In an order in which every node comes after those it takes from.
+        nodes: Vec<NodeSpec>,
+    },
+}
+
+/// A node of a graph as written in a configuration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// What other nodes call it; needed only where they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Names of nodes before it, or `input` for what goes into the graph; none means the node before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+    /// What it does.
+    #[serde(flatten)]
+    pub layer: LayerSpec,
 }
 
 fn identity() -> Activation {
@@ -101,6 +158,15 @@ fn identity() -> Activation {
 
 fn one() -> usize {
     1
+}
+
+fn epsilon() -> f64 {
+    1e-5
+}
+
+/// What older versions do not know is written only where it is used.
+fn is_one(n: &usize) -> bool {
+    *n == 1
 }
 
 /// A network without its output layer.
@@ -125,8 +191,8 @@ pub const NETWORKS: &[(&str, &str)] = &[
     ("lenet-5", "conv 20 of 5×5, pool, conv 50 of 5×5, pool, dense 500, relu: the Caffe version of LeNet-5"),
 ];
 
-/// More units than this in a layer are a slip of the hand.
-const LARGEST: usize = 1 << 20;
+/// Units in a layer, at most: a larger number is taken for a typing error.
+pub(super) const LARGEST: usize = 1 << 20;
 
 impl NetworkSpec {
     /// Reads `50,50`, or a name of [`NETWORKS`]. The activation is for the hidden layers of a list of widths.
@@ -135,7 +201,8 @@ impl NetworkSpec {
             widths.iter().map(|&units| LayerSpec::Dense { units, activation }).collect::<Vec<_>>()
         };
         let relu = Activation::Relu;
-        let conv = |channels| LayerSpec::Conv { channels, kernel: 5, stride: 1, padding: 0, activation: relu };
+        let conv =
+            |channels| LayerSpec::Conv { channels, kernel: 5, stride: 1, padding: 0, dilation: 1, activation: relu };
         let pool = LayerSpec::MaxPool { size: 2 };
         let layers = match text.trim() {
             "linear" => Vec::new(),
@@ -163,131 +230,16 @@ impl NetworkSpec {
         };
         Ok(NetworkSpec { layers })
     }
-
-    /// Makes the network for rows of the given shape and so many outputs, fusing activations and pooling into the layers before
-    /// them.
-    pub fn build(&self, input: Shape, outputs: usize) -> Result<Sequential> {
-        let mut layers = build_layers(&self.layers, input)?;
-        let last = layers.last().map_or(input, |l| l.output());
-        check_weights(last, outputs)?;
-        layers.push(Arc::new(Dense::new(last, outputs, Activation::Identity)));
-        check_parameters(&layers)?;
-        Ok(Sequential::new(layers))
-    }
-}
-
-fn build_layers(specs: &[LayerSpec], input: Shape) -> Result<Vec<Arc<dyn Layer>>> {
-    let mut layers: Vec<Arc<dyn Layer>> = Vec::new();
-    let mut shape = input;
-    let mut i = 0;
-    while i < specs.len() {
-        let layer: Option<Arc<dyn Layer>> = match &specs[i] {
-            LayerSpec::Dense { units, activation } => {
-                check("units", *units, LARGEST)?;
-                check_weights(shape, *units)?;
-                let activation = fused(*activation, specs, &mut i);
-                Some(Arc::new(Dense::new(shape, *units, activation)))
-            }
-            LayerSpec::Conv { channels, kernel, stride, padding, activation } => {
-                check("channels", *channels, LARGEST)?;
-                check("kernel", *kernel, 1024)?;
-                check("stride", *stride, 1024)?;
-                if *padding >= *kernel {
-                    return Err(Error::setting(
-                        format!("a layer's padding of {padding} is not below its kernel of {kernel}"),
-                        "the rest would see zeros only: lower it",
-                    ));
-                }
-                let activation = fused(*activation, specs, &mut i);
-                let pool = match specs.get(i + 1) {
-                    Some(LayerSpec::MaxPool { size }) if activation.monotone() && *size > 0 => {
-                        i += 1;
-                        Some(*size)
-                    }
-                    _ => None,
-                };
-                let kernel = (*kernel, *kernel);
-                Some(Arc::new(Conv::new(shape, *channels, kernel, *stride, *padding, activation, pool)?))
-            }
-            LayerSpec::MaxPool { size } => Some(Arc::new(MaxPool::new(shape, *size, *size)?)),
-            LayerSpec::AvgPool { size } => Some(Arc::new(AvgPool::new(shape, *size, *size)?)),
-            // Images are one long row in memory already.
-            LayerSpec::Flatten => {
-                shape = Shape::Flat(shape.len());
-                None
-            }
-            LayerSpec::Activation { activation } => Some(Arc::new(ActivationLayer::new(shape, *activation))),
-            LayerSpec::Dropout { rate } => Some(Arc::new(Dropout::new(shape, *rate)?)),
-            LayerSpec::Polynomial { degree } => Some(Arc::new(Features::polynomial(shape, *degree)?)),
-            LayerSpec::Fourier { frequencies, period } => {
-                Some(Arc::new(Features::fourier(shape, *frequencies, *period)?))
-            }
-            LayerSpec::RandomFeatures { count, length_scale, seed } => {
-                Some(Arc::new(Features::random(shape, *count, *length_scale, *seed)?))
-            }
-            LayerSpec::Residual { layers } => Some(Arc::new(Residual::new(build_layers(layers, shape)?)?)),
-        };
-        if let Some(layer) = layer {
-            shape = layer.output();
-            layers.push(layer);
-        }
-        i += 1;
-    }
-    check_parameters(&layers)?;
-    Ok(layers)
-}
-
-/// Refuses parameters, of all layers together, for which no memory is there: before they are added up in a word, and long before
-/// anything is made of them.
-fn check_parameters(layers: &[Arc<dyn Layer>]) -> Result<()> {
-    let of = |layer: &Arc<dyn Layer>| layer.blocks().iter().map(|b| product(&b.shape)).sum::<u128>();
-    let parameters = layers.iter().fold(0, |sum: u128, layer| sum.saturating_add(of(layer)));
-    let bytes = parameters.saturating_mul(size_of::<f32>() as u128);
-    request(bytes, format!("a network of {parameters} parameters"), "make its layers narrower")
-}
-
-/// An activation written as a layer of its own right after a layer without one becomes that layer's.
-fn fused(own: Activation, specs: &[LayerSpec], i: &mut usize) -> Activation {
-    match specs.get(*i + 1) {
-        Some(LayerSpec::Activation { activation }) if own == Activation::Identity => {
-            *i += 1;
-            *activation
-        }
-        _ => own,
-    }
-}
-
-/// More weights than this in a layer are a slip of the hand, or of a damaged file.
-const MOST_WEIGHTS: usize = 1 << 32;
-
-fn check_weights(input: Shape, units: usize) -> Result<()> {
-    match input.len().checked_mul(units) {
-        Some(n) if n <= MOST_WEIGHTS => Ok(()),
-        _ => Err(Error::setting(
-            format!("a dense layer from {input} to {units} has more than {MOST_WEIGHTS} weights"),
-            "make it narrower",
-        )),
-    }
-}
-
-fn check(what: &str, value: usize, largest: usize) -> Result<()> {
-    if (1..=largest).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::setting(
-        format!("a layer's {what} cannot be {value}"),
-        format!("it takes a whole number from 1 to {largest}"),
-    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::AnyNetwork;
+    use crate::nn::{AnyNetwork, Graph, Shape};
 
     const IMAGE: Shape = Shape::Image { channels: 1, height: 28, width: 28 };
 
-    fn build(text: &str, input: Shape, outputs: usize) -> Sequential {
+    fn build(text: &str, input: Shape, outputs: usize) -> Graph {
         NetworkSpec::parse(text, Activation::Tanh).unwrap().build(input, outputs).unwrap()
     }
 

@@ -7,7 +7,7 @@
 use super::{Draw, Form, Posterior, Tensor, take};
 use crate::error::{Error, Result};
 use crate::nn::mask::{hash, threshold};
-use crate::nn::{Layout, Mode, Role};
+use crate::nn::{AnyNetwork, Mode};
 use crate::rng::Key;
 
 /// Weights `start + (o·units + u)·inner + i` meet unit `u`.
@@ -36,24 +36,15 @@ impl DropoutBlock {
     }
 }
 
-/// The weight blocks of a layout, with a rate for the first layer that has weights and one for the others.
-pub(crate) fn dropout_blocks(layout: &Layout, input_rate: f64, rate: f64) -> Vec<DropoutBlock> {
-    let weights = layout.blocks().iter().filter(|b| b.role == Role::Weight);
-    let first = layout.blocks().first().map_or(0, |b| b.layer);
-    weights
+/// The weights of a network by the input units they meet, with a rate for the first layer that has weights and one for the others.
+pub(crate) fn dropout_blocks(network: &dyn AnyNetwork, input_rate: f64, rate: f64) -> Vec<DropoutBlock> {
+    let affines = network.affine_blocks();
+    let first = affines.first().map_or(0, |b| b.layer);
+    affines
+        .iter()
         .map(|b| {
-            let (outer, units, inner) = match b.shape[..] {
-                [units, inner] => (1, units, inner),
-                [outer, units, ..] => (outer, units, b.shape[2..].iter().product()),
-                _ => (1, b.range.len(), 1),
-            };
-            DropoutBlock {
-                start: b.range.start,
-                outer,
-                units,
-                inner,
-                rate: if b.layer == first { input_rate } else { rate },
-            }
+            let (outer, units, inner) = b.input_units();
+            DropoutBlock { start: b.start, outer, units, inner, rate: if b.layer == first { input_rate } else { rate } }
         })
         .filter(|b| b.rate > 0.0)
         .collect()

@@ -15,7 +15,7 @@ use crate::data::Values;
 use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Outcome};
 use crate::math::{MatRef, Threads};
-use crate::nn::{AnyNetwork, JacobianFactors, Leaf};
+use crate::nn::{AffineBlock, AnyNetwork, JacobianFactors};
 use crate::posterior::BlockGaussian;
 use crate::precision::Precision;
 use rayon::prelude::*;
@@ -37,7 +37,7 @@ pub struct LinearisedPredictor {
     network: Arc<dyn AnyNetwork>,
     likelihood: Arc<dyn Likelihood>,
     noise: Vec<f32>,
-    leaves: Vec<Leaf>,
+    affines: Vec<AffineBlock>,
     way: Way,
     components: usize,
     link: Link,
@@ -82,14 +82,14 @@ impl LinearisedPredictor {
         scale: TargetScale,
     ) -> Result<LinearisedPredictor> {
         let odd = |what: String| Error::setting(what, "predict from draws of the weights (sampling) instead");
-        let all = network.leaves().map_err(|layer| odd(format!("the layer '{layer}' cannot be linearised")))?;
         let first = posterior.blocks().iter().map(|b| b.start).min().unwrap_or(0);
-        let leaves: Vec<Leaf> = all.into_iter().filter(|l| l.start + l.len() > first).collect();
+        let affines: Vec<AffineBlock> =
+            network.affine_blocks().iter().copied().filter(|l| l.start + l.len() > first).collect();
         let size = network.layout().len();
         let mean = &posterior.mean()[..size];
-        let way = match (posterior.exact(), UnitForm::of(posterior, &leaves)) {
+        let way = match (posterior.exact(), UnitForm::of(posterior, &affines)) {
             (None, Some(unit)) => Some(Way::Unit(unit, Passes::at(mean))),
-            (exact, _) => Form::new(posterior, &leaves).map(|form| {
+            (exact, _) => Form::new(posterior, &affines).map(|form| {
                 let mut passes = Passes::<f64>::at(mean);
                 if let (Some(exact), Some(block)) = (exact, posterior.blocks().first()) {
                     passes.w[block.start..block.start + exact.mean.len()].copy_from_slice(&exact.mean);
@@ -102,19 +102,19 @@ impl LinearisedPredictor {
         })?;
         let noise = posterior.mean()[size..].to_vec();
         let components = components.max(1);
-        Ok(LinearisedPredictor { network, likelihood, noise, leaves, way, components, link, scale })
+        Ok(LinearisedPredictor { network, likelihood, noise, affines, way, components, link, scale })
     }
 
     /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units; those of one unit with a
     /// whole covariance come from a pass in f32.
     pub fn moments(&self, x: &Values) -> (Vec<f64>, Vec<f64>) {
-        let (leaves, k) = (&self.leaves[..], self.network.outputs());
+        let (affines, k) = (&self.affines[..], self.network.outputs());
         match &self.way {
             Way::Unit(unit, passes) => {
                 self.by_chunks(passes, 0, x, |b, _, covariance| unit.covariance(&b.factors, k, covariance))
             }
-            Way::Other(form, passes) => self.by_chunks(passes, form.numbers(leaves, k), x, |b, rows, covariance| {
-                form.covariance(&b.factors, leaves, rows, k, &mut b.scratch, covariance)
+            Way::Other(form, passes) => self.by_chunks(passes, form.numbers(affines, k), x, |b, rows, covariance| {
+                form.covariance(&b.factors, affines, rows, k, &mut b.scratch, covariance)
             }),
         }
     }
@@ -130,7 +130,7 @@ impl LinearisedPredictor {
         let x = x.to::<R>();
         let (width, k) = (self.network.input().len(), self.network.outputs());
         let rows = x.len() / width.max(1);
-        let numbers = JacobianFactors::numbers(&self.leaves, k) + numbers;
+        let numbers = JacobianFactors::numbers(&self.affines, k) + numbers;
         let chunk = (NUMBERS / numbers.max(1)).clamp(1, ROWS).min(rows.max(1));
         let (mut mean, mut spread) = (vec![0.0; rows * k], vec![0.0; rows * k * k]);
         let parts = mean.par_chunks_mut(chunk * k).zip(spread.par_chunks_mut(chunk * k * k)).enumerate();
@@ -181,7 +181,7 @@ impl<R: Precision> Passes<R> {
     fn buffers(&self, of: &LinearisedPredictor, rows: usize) -> Buffers<R> {
         let free = self.rested().pop().filter(|b| b.rows >= rows);
         free.unwrap_or_else(|| {
-            let factors = JacobianFactors::new(of.network.clone(), &of.leaves, rows);
+            let factors = JacobianFactors::new(of.network.clone(), &of.affines, rows);
             Buffers { rows, factors, scratch: Scratch::default() }
         })
     }

@@ -9,15 +9,15 @@
 
 use super::linearised_pairs::{by_pair, packed};
 use crate::math::{Mat, Real, Threads, gemm};
-use crate::nn::{JacobianFactors, Leaf};
+use crate::nn::{AffineBlock, JacobianFactors};
 use crate::posterior::{BlockGaussian, GaussianBlock};
 use crate::problem::curvature::{pair_sizes, pairs, write_jacobians};
 use crate::simd_fn;
 
-/// Inputs `first..first + rows` of a leaf.
+/// Inputs `first..first + rows` of an affine block.
 #[derive(Debug)]
 pub(super) struct Part {
-    leaf: usize,
+    affine: usize,
     first: usize,
     rows: usize,
     /// D L, rows², or D alone.
@@ -34,7 +34,7 @@ pub(super) enum Form {
     Layers(Vec<Part>),
     /// Between every two dense layers, products of inputs × numbers of the outputs' matrix.
     Pairs(Vec<Vec<f64>>),
-    /// F of Σ = F Fᵀ over all leaves, n².
+    /// F of Σ = F Fᵀ over all affine blocks, n².
     Whole(Vec<f64>),
 }
 
@@ -62,40 +62,42 @@ pub(super) fn whole_factor(q: &BlockGaussian, start: usize, n: usize) -> Option<
 }
 
 impl Form {
-    /// None where the blocks are not those of the leaves.
-    pub fn new(q: &BlockGaussian, leaves: &[Leaf]) -> Option<Form> {
-        let start = leaves.first()?.start;
-        let n: usize = leaves.iter().map(Leaf::len).sum();
+    /// None where the blocks are not those of the affine blocks.
+    pub fn new(q: &BlockGaussian, affines: &[AffineBlock]) -> Option<Form> {
+        let start = affines.first()?.start;
+        let n: usize = affines.iter().map(AffineBlock::len).sum();
         let covered: usize = q.blocks().iter().map(GaussianBlock::len).sum();
         if covered != n || q.blocks().first()?.start != start {
             return None;
         }
         if q.blocks().iter().all(GaussianBlock::is_diagonal) {
-            return Some(Form::Layers(diagonal(q, leaves, start, n)?));
+            return Some(Form::Layers(diagonal(q, affines, start, n)?));
         }
         if let Some(factor) = whole_factor(q, start, n) {
-            if leaves.iter().any(|l| l.area > 1) {
+            if affines.iter().any(|l| l.positions > 1) {
                 return Some(Form::Whole(factor));
             }
-            let of = |pair| packed(&factor, leaves, pair, start, n);
-            return Some(Form::Pairs(pairs(leaves.len()).map(of).collect()));
+            let of = |pair| packed(&factor, affines, pair, start, n);
+            return Some(Form::Pairs(pairs(affines.len()).map(of).collect()));
         }
         let part = |block: &GaussianBlock| {
-            let leaf = leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&block.start))?;
-            let l = &leaves[leaf];
+            let affine = affines.iter().position(|l| (l.start..l.start + l.len()).contains(&block.start))?;
+            let l = &affines[affine];
             let first = if block.start == l.start { 0 } else { l.inputs };
-            let fits = block.columns == l.units && first + block.rows <= l.inputs + 1;
+            let fits = block.columns == l.units && first + block.rows <= l.rows();
             let turned = if l.transposed && first == 0 { l.inputs } else { 0 };
-            (fits && block.turned == turned).then(|| own(block, leaf, first))
+            (fits && block.turned == turned).then(|| own(block, affine, first))
         };
         Some(Form::Layers(q.blocks().iter().map(part).collect::<Option<_>>()?))
     }
 
     /// Numbers beside the factors that one row takes.
-    pub fn numbers(&self, leaves: &[Leaf], outputs: usize) -> usize {
+    pub fn numbers(&self, affines: &[AffineBlock], outputs: usize) -> usize {
         match self {
-            Form::Layers(_) => JacobianFactors::numbers(leaves, outputs),
-            Form::Pairs(_) => pairs(leaves.len()).map(|p| pair_sizes(leaves, p)).map(|(u, v)| u + v).max().unwrap_or(0),
+            Form::Layers(_) => JacobianFactors::numbers(affines, outputs),
+            Form::Pairs(_) => {
+                pairs(affines.len()).map(|p| pair_sizes(affines, p)).map(|(u, v)| u + v).max().unwrap_or(0)
+            }
             Form::Whole(factor) => 2 * outputs * factor.len().isqrt(),
         }
     }
@@ -104,7 +106,7 @@ impl Form {
     pub fn covariance(
         &self,
         factors: &JacobianFactors,
-        leaves: &[Leaf],
+        affines: &[AffineBlock],
         rows: usize,
         outputs: usize,
         scratch: &mut Scratch,
@@ -114,12 +116,12 @@ impl Form {
         match self {
             Form::Layers(parts) => {
                 for part in parts {
-                    by_layer(part, factors, &leaves[part.leaf], rows, outputs, scratch, out);
+                    by_layer(part, factors, &affines[part.affine], rows, outputs, scratch, out);
                 }
             }
             Form::Pairs(all) => {
-                for (pair, matrix) in pairs(leaves.len()).zip(all) {
-                    by_pair(matrix, factors, leaves, pair, rows, outputs, scratch, out);
+                for (pair, matrix) in pairs(affines.len()).zip(all) {
+                    by_pair(matrix, factors, affines, pair, rows, outputs, scratch, out);
                 }
             }
             Form::Whole(factor) => {
@@ -128,7 +130,7 @@ impl Form {
                 grow(jacobians, rows * outputs * n);
                 grow(turned, rows * outputs * n);
                 let jacobians = &mut jacobians[..rows * outputs * n];
-                write_jacobians(factors, leaves, outputs, leaves[0].start, n, jacobians);
+                write_jacobians(factors, affines, outputs, affines[0].start, n, jacobians);
                 let size = (rows * outputs, n, n);
                 gemm(size, turned, false, Mat::rows_of(&*jacobians, n), Mat::rows_of(factor, n), Threads::One);
                 for (turned, out) in turned.chunks_exact(outputs * n).zip(out.chunks_exact_mut(outputs * outputs)) {
@@ -145,8 +147,8 @@ pub(super) fn grow<R: Real>(v: &mut Vec<R>, len: usize) {
     }
 }
 
-/// A block of one leaf.
-fn own(block: &GaussianBlock, leaf: usize, first: usize) -> Part {
+/// A block of one affine block.
+fn own(block: &GaussianBlock, affine: usize, first: usize) -> Part {
     let scale = wide(&block.scale);
     let square = |v: &[f32]| (!v.is_empty()).then(|| wide(v));
     let left = square(&block.left).map(|mut left| {
@@ -156,11 +158,11 @@ fn own(block: &GaussianBlock, leaf: usize, first: usize) -> Part {
         left
     });
     let variance = block.std.iter().map(|s| f64::from(*s).powi(2)).collect();
-    Part { leaf, first, rows: block.rows, left, scale, right: square(&block.right), variance }
+    Part { affine, first, rows: block.rows, left, scale, right: square(&block.right), variance }
 }
 
-/// Independent parameters, leaf by leaf, whatever blocks they stand in.
-fn diagonal(q: &BlockGaussian, leaves: &[Leaf], start: usize, n: usize) -> Option<Vec<Part>> {
+/// Independent parameters, block by block, whatever blocks they stand in.
+fn diagonal(q: &BlockGaussian, affines: &[AffineBlock], start: usize, n: usize) -> Option<Vec<Part>> {
     let mut variance = vec![f64::NAN; n];
     for block in q.blocks() {
         for k in 0..block.len() {
@@ -169,26 +171,26 @@ fn diagonal(q: &BlockGaussian, leaves: &[Leaf], start: usize, n: usize) -> Optio
             *variance.get_mut(block.index(i, j) - start)? = std * std;
         }
     }
-    let of = |(leaf, l): (usize, &Leaf)| {
+    let of = |(affine, l): (usize, &AffineBlock)| {
         let at = |k: usize| variance[l.index(k / l.units, k % l.units) - start];
-        let (rows, variance) = (l.inputs + 1, (0..l.len()).map(at).collect());
-        Part { leaf, first: 0, rows, left: None, scale: vec![1.0; rows], right: None, variance }
+        let (rows, variance) = (l.rows(), (0..l.len()).map(at).collect());
+        Part { affine, first: 0, rows, left: None, scale: vec![1.0; rows], right: None, variance }
     };
-    Some(leaves.iter().enumerate().map(of).collect())
+    Some(affines.iter().enumerate().map(of).collect())
 }
 
 fn by_layer(
     part: &Part,
     factors: &JacobianFactors,
-    leaf: &Leaf,
+    affine: &AffineBlock,
     rows: usize,
     outputs: usize,
     scratch: &mut [Vec<f64>; 4],
     out: &mut [f64],
 ) {
-    let (na, nb, m, area) = (leaf.inputs + 1, leaf.units, part.rows, leaf.area);
+    let (na, nb, m, area) = (affine.rows(), affine.units, part.rows, affine.positions);
     let [a, b, weights, taken] = scratch;
-    let x = factors.inputs(part.leaf);
+    let x = factors.inputs(part.affine);
     let own: &[f64] = if m == na {
         x
     } else {
@@ -206,7 +208,7 @@ fn by_layer(
             }
         }
     }
-    let g = factors.deltas(part.leaf);
+    let g = factors.deltas(part.affine);
     let g: &[f64] = match &part.right {
         Some(right) => {
             grow(b, g.len());

@@ -6,7 +6,7 @@
 use super::linearised_forms::grow;
 use crate::math::linalg::dot;
 use crate::math::{Mat, Threads, gemm};
-use crate::nn::{JacobianFactors, Leaf};
+use crate::nn::{AffineBlock, JacobianFactors};
 use crate::problem::curvature::{outer, pair_sizes};
 use crate::simd_fn;
 use rayon::prelude::*;
@@ -15,19 +15,25 @@ use rayon::prelude::*;
 const PANEL: usize = 128;
 
 /// Σ = F Fᵀ between two layers, in the order of products of inputs and of numbers of the outputs' matrix. Only a few rows of Σ exist at a time.
-pub(super) fn packed(factor: &[f64], leaves: &[Leaf], (l, m): (usize, usize), start: usize, n: usize) -> Vec<f64> {
-    let (a, b, same) = (&leaves[l], &leaves[m], l == m);
-    let (u, v) = pair_sizes(leaves, (l, m));
+pub(super) fn packed(
+    factor: &[f64],
+    affines: &[AffineBlock],
+    (l, m): (usize, usize),
+    start: usize,
+    n: usize,
+) -> Vec<f64> {
+    let (a, b, same) = (&affines[l], &affines[m], l == m);
+    let (u, v) = pair_sizes(affines, (l, m));
     // One unit: the matrix itself. Else of a layer with itself one triangle, since a product of two inputs stands for both orders.
     let alone = same && v == 1;
     let triangle = same && !alone;
     let first = |i: usize| if triangle { i } else { 0 };
-    let mut out = vec![0.0; if alone { (a.inputs + 1).pow(2) } else { u * v }];
+    let mut out = vec![0.0; if alone { a.rows().pow(2) } else { u * v }];
     let (mut tasks, mut rest) = (Vec::new(), &mut out[..]);
     let inputs = (PANEL / a.units).max(1);
     for from in (0..=a.inputs).step_by(inputs) {
-        let these = from..(from + inputs).min(a.inputs + 1);
-        let count: usize = these.clone().map(|i| (b.inputs + 1 - first(i)) * v).sum();
+        let these = from..(from + inputs).min(a.rows());
+        let count: usize = these.clone().map(|i| (b.rows() - first(i)) * v).sum();
         let (now, later) = std::mem::take(&mut rest).split_at_mut(count);
         rest = later;
         tasks.push((these, now));
@@ -77,19 +83,19 @@ simd_fn! {
 pub(super) fn by_pair(
     matrix: &[f64],
     factors: &JacobianFactors,
-    leaves: &[Leaf],
+    affines: &[AffineBlock],
     (l, m): (usize, usize),
     rows: usize,
     outputs: usize,
     scratch: &mut [Vec<f64>; 4],
     out: &mut [f64],
 ) {
-    let (a, b, same) = (&leaves[l], &leaves[m], l == m);
-    let (u, v) = pair_sizes(leaves, (l, m));
+    let (a, b, same) = (&affines[l], &affines[m], l == m);
+    let (u, v) = pair_sizes(affines, (l, m));
     let [products, contracted, square, turned] = scratch;
     let alone = same && v == 1;
     // One unit needs no products, only room for x̃ᵀΣ.
-    let u = if alone { a.inputs + 1 } else { u };
+    let u = if alone { a.rows() } else { u };
     grow(products, rows * u);
     grow(contracted, rows * v);
     grow(square, a.units * b.units);
@@ -97,14 +103,14 @@ pub(super) fn by_pair(
     let (products, contracted) = (&mut products[..rows * u], &mut contracted[..rows * v]);
     if alone {
         // x̃ᵀΣx̃ of one unit, without products.
-        let (n, x) = (a.inputs + 1, factors.inputs(l));
+        let (n, x) = (a.rows(), factors.inputs(l));
         let turned = &mut products[..rows * n];
         gemm((rows, n, n), turned, false, Mat::rows_of(x, n), Mat::rows_of(matrix, n), Threads::One);
         for ((x, t), to) in x.chunks_exact(n).zip(turned.chunks_exact(n)).zip(&mut *contracted) {
             *to = dot(x, t);
         }
     } else {
-        let inputs = factors.inputs(l).chunks_exact(a.inputs + 1).zip(factors.inputs(m).chunks_exact(b.inputs + 1));
+        let inputs = factors.inputs(l).chunks_exact(a.rows()).zip(factors.inputs(m).chunks_exact(b.rows()));
         inputs.zip(products.chunks_exact_mut(u)).for_each(|((x, y), to)| outer(x, y, same, to));
         gemm((rows, v, u), contracted, false, Mat::rows_of(&*products, u), Mat::rows_of(matrix, v), Threads::One);
     }

@@ -6,7 +6,7 @@
 use super::linearised_forms::whole_factor;
 use crate::math::linalg::lower_triangle;
 use crate::math::{Real, simd};
-use crate::nn::{JacobianFactors, Leaf};
+use crate::nn::{AffineBlock, JacobianFactors};
 use crate::posterior::BlockGaussian;
 use crate::simd_fn;
 
@@ -27,11 +27,11 @@ pub(super) struct UnitForm {
 }
 
 impl UnitForm {
-    /// None where the leaves are not one dense layer of one unit, with a covariance of its own.
-    pub fn of(q: &BlockGaussian, leaves: &[Leaf]) -> Option<UnitForm> {
-        match leaves {
-            [leaf] if leaf.units == 1 && leaf.area == 1 => {
-                whole_factor(q, leaf.start, leaf.len()).map(|factor| UnitForm::new(&factor, leaf.len()))
+    /// None where the affine blocks are not one dense layer of one unit, with a covariance of its own.
+    pub fn of(q: &BlockGaussian, affines: &[AffineBlock]) -> Option<UnitForm> {
+        match affines {
+            [affine] if affine.units == 1 && affine.positions == 1 => {
+                whole_factor(q, affine.start, affine.len()).map(|factor| UnitForm::new(&factor, affine.len()))
             }
             _ => None,
         }

@@ -99,6 +99,45 @@ fn scales_of_its_training_are_told() {
     assert!(scale.std != 1.0);
 }
 
+/// nn.Embedding has no bias, and keeps the order of its table.
+#[test]
+fn an_embedding_is_taken_as_it_is() {
+    let recipe = Recipe::from_toml(
+        r#"[network]
+        layers = [{ kind = "graph", nodes = [{ name = "number", kind = "select", columns = [0], from = ["input"] },
+            { kind = "select", columns = [1], from = ["input"] }, { name = "vector", kind = "embedding", categories = 3, size = 2 },
+            { kind = "concat", from = ["number", "vector"] }] }]"#,
+    )
+    .unwrap();
+    let vectors = [[0.5f32, -1.0], [0.25, 2.0], [-0.75, 0.125]];
+    let tensors: Tensors = vec![
+        ("embedding.weight", vec![3, 2], vectors.concat()),
+        ("linear.weight", vec![1, 3], vec![2.0, -1.0, 3.0]),
+        ("linear.bias", vec![1], vec![0.5]),
+    ];
+    let column = |f: &dyn Fn(usize) -> f64| Column::Number((0..12).map(f).collect());
+    let table = Table::from_columns(vec![
+        ("a".into(), column(&|i| 0.1 * i as f64)),
+        ("c".into(), column(&|i| (i % 3) as f64)),
+        ("y".into(), column(&|i| (i as f64).sin())),
+    ])
+    .unwrap();
+    let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
+    let take = |tensors: &Tensors| {
+        import(&bytes_of(tensors), Path::new("net"), &recipe, &table, &options, &plain(), &mut Silent)
+    };
+    let model = take(&tensors).unwrap();
+    let mean = model.predict(&model.encoder.encode(&table, true).unwrap(), 1).real().mean;
+    for (i, mean) in mean.iter().enumerate() {
+        let v = vectors[i % 3].map(f64::from);
+        // f32 against f64.
+        assert!((mean - (0.5 + 0.2 * i as f64 - v[0] + 3.0 * v[1])).abs() < 1e-5, "{i}: {mean}");
+    }
+    let mut turned = tensors.clone();
+    turned[0].1 = vec![2, 3];
+    assert!(take(&turned).unwrap_err().to_string().contains("'embedding.weight' is 2 × 3 and should be 3 × 2"));
+}
+
 #[test]
 fn a_convolutional_network_keeps_its_order() {
     let text = r#"[network]

@@ -9,6 +9,7 @@ use posterior::model::Recipe;
 use posterior::nn::{Mode, Shape};
 use posterior::posterior::Posterior;
 use posterior::predict::{LinearisedPredictor, Link, NetworkPredictor, Outputs, Predictor, TargetScale};
+use posterior::problem::Problem;
 use posterior::problem::curvature::{Structure, Subset};
 use posterior::rng::{Key, fill_normals};
 use posterior::settings::Value;
@@ -46,6 +47,20 @@ fn draws_have_the_covariance() {
     }
 }
 
+/// A number and the index of one of three categories, whose vector stands beside the number.
+fn categories() -> Problem {
+    let text = r#"layers = [{ kind = "graph", nodes = [{ name = "x", kind = "select", columns = [0], from = ["input"] },
+        { kind = "select", columns = [1], from = ["input"] }, { name = "c", kind = "embedding", categories = 3, size = 2 },
+        { kind = "concat", from = ["x", "c"] }, { kind = "dense", units = 3, activation = "tanh" }] }]"#;
+    let recipe = Recipe { network: toml::from_str(text).unwrap(), ..Recipe::default() };
+    let mut x = vec![0.0; 2 * 20];
+    fill_normals(Key::new(1), &mut x);
+    x.iter_mut().skip(1).step_by(2).enumerate().for_each(|(i, v)| *v = (i % 3) as f64);
+    let y = (0..20).map(|i| f64::from(i % 3)).collect();
+    let resolved = recipe.resolve_for(Shape::Flat(2), Outcome::Class, 3).unwrap();
+    resolved.problem(Dataset::new(Values::F64(x.into()), Shape::Flat(2), y, 1)).unwrap()
+}
+
 /// J Σ Jᵀ with J by finite differences of the outputs.
 #[test]
 fn linearised_moments_are_brute_force() {
@@ -58,7 +73,9 @@ fn linearised_moments_are_brute_force() {
     let y = (0..20).map(|i| f64::from(i % 3)).collect();
     let resolved = conv.resolve_for(shape, Outcome::Class, 3).unwrap();
     let conv = resolved.problem(Dataset::new(Values::F64(x.into()), shape, y, 1)).unwrap();
-    for problem in [toy("4,3", "categorical", 30), toy("3", "heteroscedastic", 30), toy("4", "gaussian", 30), conv] {
+    for problem in
+        [toy("4,3", "categorical", 30), toy("3", "heteroscedastic", 30), toy("4", "gaussian", 30), conv, categories()]
+    {
         let w = wide(&problem.initial(Key::new(5)));
         let (width, k) = (problem.network().input().len(), problem.network().outputs());
         let x = problem.data().x.to::<f64>()[..4 * width].to_vec();

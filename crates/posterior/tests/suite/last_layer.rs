@@ -5,7 +5,7 @@ use posterior::distribution::{MultiDistribution, MultivariateNormal, kl};
 use posterior::inference::{Fit, Silent, find};
 use posterior::likelihood::Outcome;
 use posterior::model::{Choice, Recipe};
-use posterior::nn::{Activation, Dense, NetworkSpec, Sequential, Shape};
+use posterior::nn::{Activation, Dense, Graph, NetworkSpec, Op, Shape};
 use posterior::posterior::{FullCovariancePosterior, Posterior, restore};
 use posterior::prior::Prior;
 use posterior::problem::{Problem, full_layout};
@@ -207,7 +207,7 @@ fn noise_is_inferred_with_the_last_layer_where_it_is_not_exact() {
 #[test]
 fn a_network_that_does_not_end_in_a_dense_layer_is_refused() {
     let shape = Shape::Flat(2);
-    let network = Arc::new(Sequential::new(vec![Arc::new(Dense::new(shape, 1, Activation::Tanh))]));
+    let network = Arc::new(Graph::chain(vec![Op::affine(Dense::new(shape, 1, Activation::Tanh))]).unwrap());
     let resolved = Recipe::default().resolve_for(shape, Outcome::Real, 1).unwrap();
     let layout = full_layout(&*network, &*resolved.likelihood);
     let prior = Prior::new("normal", resolved.prior.settings(), &layout, resolved.likelihood.noise_prior()).unwrap();

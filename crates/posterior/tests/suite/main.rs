@@ -35,6 +35,7 @@ mod moments;
 mod moments_fit;
 mod next_prior;
 mod nn_conv;
+mod nodes;
 mod posteriordb;
 mod predictive;
 mod reference_models;

@@ -5,19 +5,19 @@ use posterior::likelihood::{LIKELIHOODS, Outcome};
 use posterior::math::{MatRef, Threads};
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{
-    ACTIVATIONS, Activation, AnyNetwork, Gaussians, Gradient, Mode, MomentsNetwork, NetworkSpec, Pass, Sequential,
-    Shape, second_moments,
+    ACTIVATIONS, Activation, AnyNetwork, Gaussians, Gradient, Graph, Mode, MomentsNetwork, NetworkSpec, Pass, Shape,
+    second_moments,
 };
 use posterior::problem::{MomentsDensity, Problem, Rows};
 use posterior::rng::{Key, Stream, fill_normals};
 use posterior_testing::{check_gradient, expect_gradient, z_mean, z_variance};
 
-fn build(network: &str, activation: Activation, inputs: usize, outputs: usize) -> Sequential {
+fn build(network: &str, activation: Activation, inputs: usize, outputs: usize) -> Graph {
     NetworkSpec::parse(network, activation).unwrap().build(Shape::Flat(inputs), outputs).unwrap()
 }
 
 /// Means and variances of a network's parameters: weights of spread 1/√fan-in, standard deviations `std` times that.
-fn beliefs(network: &Sequential, std: f64) -> (Vec<f64>, Vec<f64>) {
+fn beliefs(network: &Graph, std: f64) -> (Vec<f64>, Vec<f64>) {
     let size = network.layout().len();
     let (mut mean, noise) = (normals(31, size), normals(32, size));
     let mut variance = vec![0.0; size];
@@ -31,7 +31,7 @@ fn beliefs(network: &Sequential, std: f64) -> (Vec<f64>, Vec<f64>) {
     (mean, variance)
 }
 
-fn forward(network: &Sequential, mean: &[f64], variance: &[f64], x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+fn forward(network: &Graph, mean: &[f64], variance: &[f64], x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let moments = MomentsNetwork::new(network, "").unwrap();
     let (rows, mut second) = (x.len() / moments.inputs(), vec![0.0; mean.len()]);
     second_moments(mean, variance, &mut second);
@@ -168,7 +168,7 @@ fn no_variance_means_a_plain_pass_in_single_precision_too() {
 }
 
 /// Outputs of `count` draws of the weights at one row.
-fn drawn(network: &Sequential, mean: &[f64], variance: &[f64], x: &[f64], count: usize) -> Vec<f64> {
+fn drawn(network: &Graph, mean: &[f64], variance: &[f64], x: &[f64], count: usize) -> Vec<f64> {
     let mut ws = posterior::nn::Network::<f64>::workspace(network, 1);
     let pass = Pass { mode: Mode::Plain, layer: 0, first_row: 0, threads: Threads::One };
     let x = MatRef::new(x, 1, x.len());

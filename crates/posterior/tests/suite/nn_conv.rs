@@ -2,15 +2,13 @@
 
 use posterior::math::{MatRef, Real, Threads};
 use posterior::nn::{
-    Activation, AvgPool, Conv, Dropout, Layer, LayerOps, LayerSpace, MaxPool, Mode, Pass, Residual, Shape,
+    Activation, AnyNetwork, AvgPool, Conv, Dropout, Graph, MaxPool, Mode, Network, NetworkSpec, NodeOps, NodeSpace, Op,
+    Pass, Shape,
 };
 use posterior::rng::{Key, fill_normals};
-use std::sync::Arc;
 
 const ALL: [Activation; 6] =
     [Activation::Identity, Activation::Relu, Activation::Tanh, Activation::Gelu, Activation::Sigmoid, Activation::Silu];
-
-type AnyLayer = dyn Layer;
 
 fn image(channels: usize, height: usize, width: usize) -> Shape {
     Shape::Image { channels, height, width }
@@ -26,9 +24,14 @@ fn normals(seed: u64, n: usize) -> Vec<f64> {
     z
 }
 
-fn forward(layer: &AnyLayer, w: &[f64], x: &[f64], rows: usize, pass: &Pass, space: &mut LayerSpace<f64>) -> Vec<f64> {
-    layer.forward(w, MatRef::new(x, rows, layer.input().len()), pass, space);
-    space.out[..rows * layer.output().len()].to_vec()
+/// A network of this one node.
+fn net(op: Op) -> Graph {
+    Graph::chain(vec![op]).unwrap()
+}
+
+fn forward(network: &Graph, w: &[f64], x: &[f64], rows: usize, pass: &Pass) -> Vec<f64> {
+    let mut space = network.workspace(rows);
+    network.forward(w.into(), MatRef::new(x, rows, network.input().len()), pass, &mut space).data.to_vec()
 }
 
 /// Parameters, inputs, and the c of L = Σ c·out.
@@ -38,39 +41,36 @@ struct Case {
     c: Vec<f64>,
 }
 
-fn case(layer: &AnyLayer, rows: usize) -> Case {
-    let n = layer.blocks().iter().map(|b| b.len()).sum();
-    let w = normals(rows as u64, n).iter().map(|z| 0.4 * z).collect();
-    Case { w, x: normals(91, rows * layer.input().len()), c: normals(92, rows * layer.output().len()) }
+fn case(network: &Graph, rows: usize) -> Case {
+    let w = normals(rows as u64, network.layout().len()).iter().map(|z| 0.4 * z).collect();
+    Case { w, x: normals(91, rows * network.input().len()), c: normals(92, rows * network.outputs()) }
 }
 
 /// Output, dL/dw (added to `before`, if given) and dL/dx. The space is for more rows than there are.
-fn both<R: Real>(layer: &AnyLayer, case: &Case, rows: usize, pass: &Pass, before: Option<f64>) -> [Vec<R>; 3]
+fn both<R: Real>(network: &Graph, case: &Case, rows: usize, pass: &Pass, before: Option<f64>) -> [Vec<R>; 3]
 where
-    AnyLayer: LayerOps<R>,
+    Graph: Network<R>,
 {
     let of = |v: &[f64]| v.iter().map(|a| R::of(*a)).collect::<Vec<R>>();
     let (w, x) = (of(&case.w), of(&case.x));
-    let mut space: LayerSpace<R> = LayerOps::<R>::space(layer, rows + 3);
-    let input = MatRef::new(&x, rows, layer.input().len());
-    layer.forward(&w, input, pass, &mut space);
-    let out = space.out[..case.c.len()].to_vec();
-    space.delta[..case.c.len()].copy_from_slice(&of(&case.c));
+    let mut space = Network::<R>::workspace(network, rows + 3);
+    let input = MatRef::new(&x, rows, network.input().len());
+    let out = network.forward(w[..].into(), input, pass, &mut space).data.to_vec();
+    space.output_and_delta().1[..case.c.len()].copy_from_slice(&of(&case.c));
     let mut grad = vec![R::of(before.unwrap_or(f64::NAN)); w.len()];
     let mut dx = vec![R::of(f64::NAN); x.len()];
-    layer.backward(&w, input, pass, &mut space, &mut grad, before.is_some(), Some(&mut dx));
+    network.backward(w[..].into(), input, pass, &mut space, grad[..].as_mut().into(), before.is_some(), Some(&mut dx));
     [out, grad, dx]
 }
 
 /// Central differences with step h err by h² f‴/6 + 1e-16·|L|/h, here below 1e-8 for |L| ~ 10.
-fn check_gradient(layer: &AnyLayer, rows: usize, mode: Mode) {
+fn check_gradient(layer: &Graph, rows: usize, mode: Mode) {
     let mut case = case(layer, rows);
     let pass = pass(mode, Threads::One);
     let [_, grad, dx] = both::<f64>(layer, &case, rows, &pass, None);
-    assert!(grad.iter().chain(&dx).all(|g| g.is_finite()), "{}", layer.describe());
-    let mut space: LayerSpace<f64> = LayerOps::<f64>::space(layer, rows);
-    let mut loss = |case: &Case| {
-        let out = forward(layer, &case.w, &case.x, rows, &pass, &mut space);
+    assert!(grad.iter().chain(&dx).all(|g| g.is_finite()), "{:?}", layer.describe());
+    let loss = |case: &Case| {
+        let out = forward(layer, &case.w, &case.x, rows, &pass);
         out.iter().zip(&case.c).map(|(a, b)| a * b).sum::<f64>()
     };
     let h = 1e-6;
@@ -86,7 +86,7 @@ fn check_gradient(layer: &AnyLayer, rows: usize, mode: Mode) {
             let numeric = (at(h) - at(-h)) / (2.0 * h);
             assert!(
                 (numeric - exact[i]).abs() < 1e-6 * (1.0 + exact[i].abs()),
-                "{} rows {rows} {what}[{i}]: {numeric} by differences, {} by backward",
+                "{:?} rows {rows} {what}[{i}]: {numeric} by differences, {} by backward",
                 layer.describe(),
                 exact[i]
             );
@@ -94,12 +94,12 @@ fn check_gradient(layer: &AnyLayer, rows: usize, mode: Mode) {
     }
 }
 
-fn conv(input: Shape, out: usize, k: (usize, usize), s: usize, p: usize, a: Activation, pool: Option<usize>) -> Conv {
-    Conv::new(input, out, k, s, p, a, pool).unwrap()
+fn conv(input: Shape, out: usize, k: (usize, usize), s: usize, p: usize, a: Activation, pool: Option<usize>) -> Graph {
+    net(Op::affine(Conv::new(input, out, k, s, p, a, pool).unwrap()))
 }
 
 /// Kernels, strides, paddings, pools and images that are not square.
-fn geometries() -> Vec<Conv> {
+fn geometries() -> Vec<Graph> {
     let mut all = Vec::new();
     for (k, stride, padding, input) in [
         ((1, 1), 1, 0, image(3, 4, 5)),
@@ -117,7 +117,7 @@ fn geometries() -> Vec<Conv> {
         for pool in [None, Some(2), Some(3)] {
             let activation = if pool.is_none() { Activation::Gelu } else { Activation::Relu };
             match Conv::new(input, 3, k, stride, padding, activation, pool) {
-                Ok(layer) => all.push(layer),
+                Ok(layer) => all.push(net(Op::affine(layer))),
                 Err(e) => assert!(pool.is_some() && e.to_string().contains("does not fit"), "{e}"),
             }
         }
@@ -188,8 +188,7 @@ fn conv_agrees_with_plain_loops() {
             let (input, rows, oc) = (image(2, 11, 13), 9, 3);
             let layer = conv(input, oc, k, s, p, activation, pool);
             let Case { w, x, .. } = case(&layer, rows);
-            let mut space: LayerSpace<f64> = layer.space(rows);
-            let out = forward(&layer, &w, &x, rows, &pass(Mode::Plain, Threads::Pool), &mut space);
+            let out = forward(&layer, &w, &x, rows, &pass(Mode::Plain, Threads::Pool));
             let mut expected = Vec::new();
             for row in x.chunks(input.len()) {
                 let (raw, oh, ow) = naive(row, &w, input, oc, k, s, p);
@@ -206,64 +205,66 @@ fn conv_agrees_with_plain_loops() {
             }
             assert_eq!(out.len(), expected.len());
             for (a, b) in out.iter().zip(&expected) {
-                assert!((a - b).abs() < 1e-12, "{}: {a} {b}", layer.describe());
+                assert!((a - b).abs() < 1e-12, "{:?}: {a} {b}", layer.describe());
             }
         }
     }
 }
 
 /// Two convolutions with dropout between them, and a block within the block.
-fn residual() -> Residual {
-    let inner = Residual::new(vec![Arc::new(conv(image(3, 5, 6), 3, (1, 1), 1, 0, Activation::Silu, None))]).unwrap();
-    Residual::new(vec![
-        Arc::new(conv(image(2, 5, 6), 3, (3, 3), 1, 1, Activation::Tanh, None)),
-        Arc::new(Dropout::new(image(3, 5, 6), 0.25).unwrap()),
-        Arc::new(inner),
-        Arc::new(conv(image(3, 5, 6), 2, (5, 5), 1, 2, Activation::Identity, None)),
-    ])
-    .unwrap()
+fn residual() -> Graph {
+    let text = r#"layers = [{ kind = "residual", layers = [
+        { kind = "conv", channels = 3, kernel = 3, padding = 1, activation = "tanh" }, { kind = "dropout", rate = 0.25 },
+        { kind = "residual", layers = [{ kind = "conv", channels = 3, kernel = 1, activation = "silu" }] },
+        { kind = "conv", channels = 2, kernel = 5, padding = 2 }] }]"#;
+    toml::from_str::<NetworkSpec>(text).unwrap().build(image(2, 5, 6), 4).unwrap()
 }
 
 #[test]
 fn other_gradients() {
     let input = image(2, 7, 9);
     for (k, s) in [(1, 1), (2, 2), (3, 3), (3, 2), (2, 3), (2, 1)] {
-        check_gradient(&MaxPool::new(input, k, s).unwrap(), 7, Mode::Plain);
-        check_gradient(&AvgPool::new(input, k, s).unwrap(), 7, Mode::Plain);
+        check_gradient(&net(Op::plain(MaxPool::new(input, k, s).unwrap())), 7, Mode::Plain);
+        check_gradient(&net(Op::plain(AvgPool::new(input, k, s).unwrap())), 7, Mode::Plain);
     }
     for mode in [Mode::Plain, Mode::Train(Key::new(1)), Mode::Draw(Key::new(1))] {
-        check_gradient(&Dropout::new(input, 0.3).unwrap(), 5, mode);
+        check_gradient(&net(Op::plain(Dropout::new(input, 0.3).unwrap())), 5, mode);
         check_gradient(&residual(), 9, mode);
     }
 }
 
 #[test]
 fn residual_blocks_name_their_layers() {
-    let names: Vec<String> = residual().blocks().iter().map(|b| format!("{}<{}", b.name, b.path.join("<"))).collect();
-    assert_eq!(names, ["weight<0", "bias<0", "weight<0<2", "bias<0<2", "weight<3", "bias<3"]);
+    let network = residual();
+    let names: Vec<&str> = network.layout().blocks().iter().map(|b| b.name.as_str()).collect();
+    let inner = ["0.0.weight", "0.0.bias", "0.2.0.weight", "0.2.0.bias", "0.3.weight", "0.3.bias"];
+    assert_eq!(names, [&inner[..], &["1.weight", "1.bias"]].concat());
+    assert!(network.layout().blocks()[..6].iter().all(|b| b.layer == 0));
+    let inner = "residual (conv 3@3×3 padding 1 tanh, dropout 0.25, residual (conv 3@1×1 silu), conv 2@5×5 padding 2)";
+    assert_eq!(network.describe(), [inner, "dense 4"]);
 }
 
 #[test]
 fn same_bits_on_any_number_of_threads() {
-    let layers: Vec<Box<dyn Layer>> = vec![
-        Box::new(conv(image(1, 28, 28), 6, (5, 5), 1, 0, Activation::Relu, Some(2))),
-        Box::new(conv(image(2, 9, 8), 3, (3, 3), 2, 1, Activation::Gelu, None)),
-        Box::new(MaxPool::new(image(3, 30, 30), 2, 2).unwrap()),
-        Box::new(AvgPool::new(image(3, 30, 30), 3, 2).unwrap()),
-        Box::new(residual()),
+    let layers = [
+        conv(image(1, 28, 28), 6, (5, 5), 1, 0, Activation::Relu, Some(2)),
+        conv(image(2, 9, 8), 3, (3, 3), 2, 1, Activation::Gelu, None),
+        net(Op::plain(MaxPool::new(image(3, 30, 30), 2, 2).unwrap())),
+        net(Op::plain(AvgPool::new(image(3, 30, 30), 3, 2).unwrap())),
+        residual(),
     ];
     let mode = Mode::Train(Key::new(4));
     for layer in &layers {
         for rows in [1, 9, 20, 100] {
-            let case = case(&**layer, rows);
+            let case = case(layer, rows);
             let run = |threads| {
-                let single = both::<f32>(&**layer, &case, rows, &pass(mode, threads), None);
-                (single, both::<f64>(&**layer, &case, rows, &pass(mode, threads), None))
+                let single = both::<f32>(layer, &case, rows, &pass(mode, threads), None);
+                (single, both::<f64>(layer, &case, rows, &pass(mode, threads), None))
             };
             let expected = run(Threads::One);
             for threads in [1, 2, 3, 4] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                assert!(pool.install(|| run(Threads::Pool)) == expected, "{} on {threads} threads", layer.describe());
+                assert!(pool.install(|| run(Threads::Pool)) == expected, "{:?} on {threads} threads", layer.describe());
             }
         }
     }
@@ -272,27 +273,31 @@ fn same_bits_on_any_number_of_threads() {
 #[test]
 fn single_precision_agrees_and_accumulate_adds() {
     let pool = MaxPool::new(image(2, 6, 6), 2, 2).unwrap();
-    let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(residual()), Box::new(pool)];
-    layers.extend(geometries().into_iter().map(|l| Box::new(l) as Box<dyn Layer>));
+    let layers = [residual(), net(Op::plain(pool))].into_iter().chain(geometries()).collect::<Vec<_>>();
     for layer in &layers {
         let rows = 11;
-        let case = case(&**layer, rows);
+        let case = case(layer, rows);
         let pass = pass(Mode::Train(Key::new(2)), Threads::One);
-        let exact = both::<f64>(&**layer, &case, rows, &pass, None);
-        let single = both::<f32>(&**layer, &case, rows, &pass, None);
-        let added = both::<f64>(&**layer, &case, rows, &pass, Some(2.5));
+        let exact = both::<f64>(layer, &case, rows, &pass, None);
+        let single = both::<f32>(layer, &case, rows, &pass, None);
+        let added = both::<f64>(layer, &case, rows, &pass, Some(2.5));
         // A sum of n rounded terms errs by about √n·6e-8 of its typical size; n is below 5000 here.
         for (a, b) in exact.iter().zip(&single) {
             let size = (a.iter().map(|v| v * v).sum::<f64>() / a.len().max(1) as f64).sqrt();
             for (a, b) in a.iter().zip(b) {
-                assert!((a - f64::from(*b)).abs() < 1e-5 * (size + a.abs()), "{}: {a} {b}", layer.describe());
+                assert!((a - f64::from(*b)).abs() < 1e-5 * (size + a.abs()), "{:?}: {a} {b}", layer.describe());
             }
         }
         for (a, b) in exact[1].iter().zip(&added[1]) {
-            assert!((a + 2.5 - b).abs() < 1e-10 * (1.0 + a.abs()), "{}", layer.describe());
+            assert!((a + 2.5 - b).abs() < 1e-10 * (1.0 + a.abs()), "{:?}", layer.describe());
         }
         assert_eq!(exact[2], added[2]);
     }
+}
+
+fn drop(layer: &Dropout, x: &[f64], rows: usize, pass: &Pass, space: &mut NodeSpace<f64>) -> Vec<f64> {
+    layer.forward(&[MatRef::new(x, rows, x.len() / rows)], pass, space);
+    space.out[..x.len()].to_vec()
 }
 
 #[test]
@@ -300,8 +305,8 @@ fn dropout_keeps_the_mean_and_one_mask_per_draw() {
     let (rows, cols, rate) = (200, 500, 0.3_f64);
     let layer = Dropout::new(Shape::Flat(cols), rate).unwrap();
     let ones = vec![1.0; rows * cols];
-    let mut space: LayerSpace<f64> = layer.space(rows);
-    let train = forward(&layer, &[], &ones, rows, &pass(Mode::Train(Key::new(8)), Threads::One), &mut space);
+    let mut space: NodeSpace<f64> = layer.space(rows);
+    let train = drop(&layer, &ones, rows, &pass(Mode::Train(Key::new(8)), Threads::One), &mut space);
     // Each number has variance p/(1 − p): five standard errors of the mean of 100,000, and of a column's mean of 200.
     let deviation = (rate / (1.0 - rate)).sqrt();
     let mean = train.iter().sum::<f64>() / (rows * cols) as f64;
@@ -317,12 +322,12 @@ fn dropout_keeps_the_mean_and_one_mask_per_draw() {
         let correlation = products / n as f64 / (deviation * deviation);
         assert!(correlation.abs() < 5.0 / (n as f64).sqrt(), "{lag} {correlation}");
     }
-    let draw = forward(&layer, &[], &ones, rows, &pass(Mode::Draw(Key::new(8)), Threads::One), &mut space);
+    let draw = drop(&layer, &ones, rows, &pass(Mode::Draw(Key::new(8)), Threads::One), &mut space);
     assert!(draw.chunks(cols).all(|row| row == &draw[..cols]));
     assert!(draw[..cols].contains(&0.0) && draw[..cols].iter().any(|a| *a > 1.0));
     let other = Pass { layer: 4, ..pass(Mode::Draw(Key::new(8)), Threads::One) };
-    assert_ne!(forward(&layer, &[], &ones, rows, &other, &mut space), draw);
-    let plain = forward(&layer, &[], &ones, rows, &pass(Mode::Plain, Threads::One), &mut space);
+    assert_ne!(drop(&layer, &ones, rows, &other, &mut space), draw);
+    let plain = drop(&layer, &ones, rows, &pass(Mode::Plain, Threads::One), &mut space);
     assert_eq!(plain, ones);
 }
 
@@ -331,13 +336,13 @@ fn dropout_does_not_depend_on_chunks() {
     let (rows, cols) = (10, 33);
     let layer = Dropout::new(image(3, 1, 11), 0.5).unwrap();
     let x = normals(1, rows * cols);
-    let mut space: LayerSpace<f64> = layer.space(rows);
+    let mut space: NodeSpace<f64> = layer.space(rows);
     for mode in [Mode::Train(Key::new(8)), Mode::Draw(Key::new(8))] {
-        let whole = forward(&layer, &[], &x, rows, &pass(mode, Threads::One), &mut space);
+        let whole = drop(&layer, &x, rows, &pass(mode, Threads::One), &mut space);
         let (a, b) = x.split_at(4 * cols);
-        let mut parts = forward(&layer, &[], a, 4, &pass(mode, Threads::One), &mut space);
+        let mut parts = drop(&layer, a, 4, &pass(mode, Threads::One), &mut space);
         let later = Pass { first_row: 9, ..pass(mode, Threads::Pool) };
-        parts.extend(forward(&layer, &[], b, 6, &later, &mut space));
+        parts.extend(drop(&layer, b, 6, &later, &mut space));
         assert_eq!(whole, parts);
     }
 }
@@ -358,6 +363,13 @@ fn wrong_settings_are_explained() {
     assert!(error(Conv::new(Shape::Flat(9), 2, (3, 3), 1, 0, Activation::Relu, None)).contains("needs an image"));
     assert!(MaxPool::new(image(1, 99, 99), 17, 17).is_err() && AvgPool::new(image(1, 99, 99), 17, 17).is_ok());
     assert!(Dropout::new(small, 1.0).is_err() && Dropout::new(small, f64::NAN).is_err());
-    assert!(Residual::new(Vec::new()).is_err());
-    assert!(Residual::new(vec![Arc::new(new((3, 3), 1, 0, None).unwrap())]).is_err());
+    let residual = |inner: &str| {
+        let text = format!("layers = [{{ kind = \"residual\", layers = [{inner}] }}]");
+        toml::from_str::<NetworkSpec>(&text).unwrap().build(small, 1).unwrap_err().to_string()
+    };
+    assert!(residual("").contains("has no layers"));
+    assert!(
+        residual(r#"{ kind = "conv", channels = 1, kernel = 3 }"#)
+            .contains("takes an image of 1 × 4 × 4 and its layers give")
+    );
 }

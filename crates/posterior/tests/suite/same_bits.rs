@@ -26,6 +26,11 @@ fn cases() -> Vec<Case> {
     let image = Shape::Image { channels: 1, height: 12, width: 12 };
     let conv = r#"layers = [{ kind = "conv", channels = 6, kernel = 3, activation = "relu" }, { kind = "max-pool", size = 2 },
                             { kind = "dropout", rate = 0.2 }, { kind = "dense", units = 64, activation = "relu" }]"#;
+    let graph = r#"layers = [{ kind = "graph", nodes = [
+        { name = "fine", kind = "conv", channels = 3, kernel = 3, padding = 1, activation = "relu" }, { kind = "max-pool", size = 2 },
+        { kind = "conv", channels = 4, kernel = 3, padding = 1 }, { kind = "group-norm", groups = 2 }, { kind = "activation", activation = "tanh" },
+        { name = "up", kind = "upsample", factor = 2, interpolation = "bilinear" }, { kind = "concat", from = ["fine", "up"] },
+        { kind = "avg-pool", size = 3 }] }]"#;
     let parse = |t: &str| NetworkSpec::parse(t, Activation::Tanh).unwrap();
     vec![
         // Chunks of a small network are dealt to teams.
@@ -54,6 +59,16 @@ fn cases() -> Vec<Case> {
             shape: image,
             rows: 150,
             batch: 128,
+            classes: 3,
+            prior: "normal",
+        },
+        // Paths that part and join again.
+        Case {
+            name: "graph",
+            network: toml::from_str(graph).unwrap(),
+            shape: image,
+            rows: 70,
+            batch: 64,
             classes: 3,
             prior: "normal",
         },

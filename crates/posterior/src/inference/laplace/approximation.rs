@@ -1,7 +1,7 @@
 //! A Gaussian at a point of the parameters with the precision G/c + δS⁻¹, and the evidence that goes with it.
 
 use super::evidence::{Evidence, Group, Noise, by_layer};
-use super::spectrum::{Part, Spectrum, leaf_ranges};
+use super::spectrum::{Part, Spectrum, affine_ranges};
 use crate::error::{Error, Result};
 use crate::math::special::HALF_LN_TAU;
 use crate::posterior::BlockGaussian;
@@ -71,7 +71,7 @@ impl LaplaceApproximation {
     ) -> Result<Self> {
         let prior = normal_prior(problem, subset)?;
         let size = problem.network().layout().len();
-        let (start, layers) = (subset.range().start, leaf_ranges(&subset.leaves).collect::<Vec<_>>());
+        let (start, layers) = (subset.range().start, affine_ranges(&subset.affines).collect::<Vec<_>>());
         let mut std: Vec<f64> = prior.iter().map(|(_, s)| *s).collect();
         let squares: Vec<f64> = prior.iter().zip(&w[start..]).map(|((m, s), w)| ((w - m) / s).powi(2)).collect();
         let mut scatters: Vec<f64> = layers.iter().map(|l| squares[l.clone()].iter().sum()).collect();
@@ -93,7 +93,7 @@ impl LaplaceApproximation {
         let per_layer = options.per_layer && !dense;
         let count = if per_layer { layers.len() } else { 1 };
         let groups = (0..count).map(|g| {
-            let own = spectrum.parts.iter().filter(|p| !per_layer || p.leaf == g);
+            let own = spectrum.parts.iter().filter(|p| !per_layer || p.affine == g);
             let scatter = if per_layer { scatters[g] } else { scatters.iter().sum() };
             Group { values: own.flat_map(|p| p.values.iter().copied()).collect(), scatter }
         });
@@ -112,7 +112,7 @@ impl LaplaceApproximation {
     }
 
     fn delta(&self, part: &Part) -> f64 {
-        self.precision[if self.per_layer { part.leaf } else { 0 }]
+        self.precision[if self.per_layer { part.affine } else { 0 }]
     }
 
     /// What the prior's precision is multiplied by: one number, or one per layer.

@@ -84,7 +84,7 @@ pub(super) fn train(
     Ok((w, fit.summary))
 }
 
-/// The problem with the prior's standard deviations of every leaf multiplied by a factor, to begin at a point.
+/// The problem with the prior's standard deviations of every affine block multiplied by a factor, to begin at a point.
 pub(super) fn rescaled(
     problem: &Problem,
     subset: &Subset,
@@ -92,8 +92,8 @@ pub(super) fn rescaled(
     start: Vec<f64>,
 ) -> Result<Problem> {
     let prior = problem.prior().with_normal_std(|range, std| {
-        let leaf = subset.leaves.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
-        leaf.map_or(std, |l| std * factor(l))
+        let affine = subset.affines.iter().position(|l| (l.start..l.start + l.len()).contains(&range.start));
+        affine.map_or(std, |l| std * factor(l))
     });
     let point = PointPosterior::new(start.iter().map(|v| *v as f32).collect());
     problem.with_prior(prior)?.with_start(Arc::new(point))
@@ -101,7 +101,7 @@ pub(super) fn rescaled(
 
 /// L-BFGS on all rows; not through dropout layers, whose training has another objective.
 fn polish(problem: &Problem, w: &mut [f64], steps: usize) {
-    if problem.network().describe().iter().any(|l| l.contains("dropout")) {
+    if problem.network().is_random() {
         return;
     }
     let per_step = 3.0 * problem.data().rows as f64 * problem.dim() as f64;

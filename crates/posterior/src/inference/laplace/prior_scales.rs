@@ -37,7 +37,7 @@ pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
     let what = format!("choosing the prior's scales of {} parameters", subset.len());
     memory::request(subset.bytes(structure), what, "name a method or a prior")?;
     let options = member.options(structure);
-    let (mut now, mut scales) = (problem.clone(), vec![1.0; subset.leaves.len()]);
+    let (mut now, mut scales) = (problem.clone(), vec![1.0; subset.affines.len()]);
     for round in 0..ROUNDS {
         let (w, _) = train(&now, &share, key.derive(round as u64), &mut Silent)?;
         let at = LaplaceApproximation::new(&now, w, &subset, options)?;
@@ -50,7 +50,7 @@ pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
     }
     // Of several parts of a layer the first one's.
     let mut out: Vec<(usize, f64)> =
-        subset.leaves.iter().zip(scales).map(|(leaf, scale)| (leaf.layer, scale)).collect();
+        subset.affines.iter().zip(scales).map(|(affine, scale)| (affine.layer, scale)).collect();
     out.dedup_by_key(|(layer, _)| *layer);
     Ok(out)
 }

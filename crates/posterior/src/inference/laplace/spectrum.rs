@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::math::linalg::{Eigen, Tridiagonal, dot};
-use crate::nn::Leaf;
+use crate::nn::AffineBlock;
 use crate::posterior::{BlockGaussian, GaussianBlock};
 use crate::problem::curvature::{Curvature, Subset};
 
@@ -28,8 +28,8 @@ pub(super) struct Part {
     right: Option<Eigen>,
     /// λ, rows × columns.
     pub values: Vec<f64>,
-    /// Number of the leaf it belongs to; 0 for the whole matrix.
-    pub leaf: usize,
+    /// Number of the affine block it belongs to; 0 for the whole matrix.
+    pub affine: usize,
     /// Where `left` is still to be found.
     halfway: Option<Tridiagonal>,
 }
@@ -62,43 +62,43 @@ impl Spectrum {
                 parts.push(Part { halfway: Some(halfway), ..diagonal });
             }
             Curvature::Diagonal(values) => {
-                for (i, leaf) in subset.leaves.iter().enumerate() {
-                    let range = leaf.start - start..leaf.start - start + leaf.len();
+                for (i, affine) in subset.affines.iter().enumerate() {
+                    let range = affine.start - start..affine.start - start + affine.len();
                     let scale = std[range.clone()].to_vec();
                     let values = values[range].iter().zip(&scale).map(|(v, s)| v * s * s).collect();
-                    let values = mended(values, &format!(" of layer {}", leaf.layer), notes)?;
-                    parts.push(Part::diagonal(leaf.start, scale, values, i));
+                    let values = mended(values, &format!(" of layer {}", affine.layer), notes)?;
+                    parts.push(Part::diagonal(affine.start, scale, values, i));
                 }
             }
             Curvature::Kron(factors) => {
                 for (i, factor) in factors.iter().enumerate() {
-                    let leaf = factor.leaf;
-                    let std = |input: usize| std[leaf.index(input, 0) - start];
-                    let scale: Vec<f64> = (0..=leaf.inputs).map(std).collect();
-                    let name = format!(" of layer {}", leaf.layer);
-                    let b = Eigen::new(&factor.b, leaf.units)?;
+                    let affine = factor.affine;
+                    let std = |input: usize| std[affine.index(input, 0) - start];
+                    let scale: Vec<f64> = (0..affine.rows()).map(std).collect();
+                    let name = format!(" of layer {}", affine.layer);
+                    let b = Eigen::new(&factor.b, affine.units)?;
                     let units = mended(b.values().to_vec(), &name, notes)?;
                     // All inputs together; or the weights', then the bias.
-                    let cut = if separate { leaf.inputs } else { leaf.inputs + 1 };
-                    for rows in [0..cut, cut..leaf.inputs + 1].into_iter().filter(|r| !r.is_empty()) {
+                    let cut = if separate { affine.inputs } else { affine.rows() };
+                    for rows in [0..cut, cut..affine.rows()].into_iter().filter(|r| !r.is_empty()) {
                         let (n, scale) = (rows.len(), scale[rows.clone()].to_vec());
                         let entry = |k: usize| {
                             let (r, c) = (k / n, k % n);
-                            factor.a[(rows.start + r) * (leaf.inputs + 1) + rows.start + c] * scale[r] * scale[c]
+                            factor.a[(rows.start + r) * (affine.rows()) + rows.start + c] * scale[r] * scale[c]
                         };
                         let a = Eigen::new(&(0..n * n).map(entry).collect::<Vec<_>>(), n)?;
                         let inputs = mended(a.values().to_vec(), &name, notes)?;
                         let values = inputs.iter().flat_map(|a| units.iter().map(move |b| a * b)).collect();
                         parts.push(Part {
-                            start: leaf.start + rows.start * leaf.units,
+                            start: affine.start + rows.start * affine.units,
                             rows: n,
-                            columns: leaf.units,
-                            turned: if leaf.transposed && rows.start == 0 { leaf.inputs } else { 0 },
+                            columns: affine.units,
+                            turned: if affine.transposed && rows.start == 0 { affine.inputs } else { 0 },
                             scale,
                             left: Some(a),
                             right: Some(b.clone()),
                             values,
-                            leaf: i,
+                            affine: i,
                             halfway: None,
                         });
                     }
@@ -191,9 +191,9 @@ impl Spectrum {
 
 impl Part {
     /// Independent parameters.
-    fn diagonal(start: usize, scale: Vec<f64>, values: Vec<f64>, leaf: usize) -> Part {
+    fn diagonal(start: usize, scale: Vec<f64>, values: Vec<f64>, affine: usize) -> Part {
         let (rows, columns, turned) = (scale.len(), 1, 0);
-        Part { start, rows, columns, turned, scale, left: None, right: None, values, leaf, halfway: None }
+        Part { start, rows, columns, turned, scale, left: None, right: None, values, affine, halfway: None }
     }
 
     /// Where number k = row · columns + column stands in w.
@@ -254,10 +254,10 @@ fn mended(mut values: Vec<f64>, of: &str, notes: &mut Vec<String>) -> Result<Vec
     Ok(values)
 }
 
-/// Ranges of the leaves within the subset.
-pub(super) fn leaf_ranges(leaves: &[Leaf]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
-    let start = leaves.first().map_or(0, |l| l.start);
-    leaves.iter().map(move |l| l.start - start..l.start - start + l.len())
+/// Ranges of the affine blocks within the subset.
+pub(super) fn affine_ranges(affines: &[AffineBlock]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+    let start = affines.first().map_or(0, |l| l.start);
+    affines.iter().map(move |l| l.start - start..l.start - start + l.len())
 }
 
 #[cfg(test)]

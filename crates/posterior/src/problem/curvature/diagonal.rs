@@ -5,33 +5,37 @@
 use super::pass::{ChunkPass, ggn as finished, in_teams};
 use super::{Curvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
-use crate::nn::Leaf;
+use crate::nn::AffineBlock;
 use crate::problem::Problem;
 
 pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     let outputs = problem.network().outputs();
     let (sums, log_likelihood) = in_teams(problem, w, subset, subset.len(), |pass, sums, _| {
         let mut rest = sums;
-        for (l, leaf) in subset.leaves.iter().enumerate() {
-            let (own, others) = std::mem::take(&mut rest).split_at_mut(leaf.len());
+        for (l, affine) in subset.affines.iter().enumerate() {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(affine.len());
             rest = others;
-            if leaf.area == 1 { dense(pass, l, leaf, outputs, own) } else { shared(pass, l, leaf, outputs, own) }
+            if affine.positions == 1 {
+                dense(pass, l, affine, outputs, own)
+            } else {
+                shared(pass, l, affine, outputs, own)
+            }
         }
     });
-    // From (inputs + 1) × units of each leaf to the order of w.
+    // From (inputs + 1) × units of each affine block to the order of w.
     let (start, mut diagonal, mut rest) = (subset.range().start, vec![0.0; subset.len()], &sums[..]);
-    for leaf in &subset.leaves {
-        for i in 0..=leaf.inputs {
-            (0..leaf.units).for_each(|o| diagonal[leaf.index(i, o) - start] = rest[i * leaf.units + o]);
+    for affine in &subset.affines {
+        for i in 0..affine.rows() {
+            (0..affine.units).for_each(|o| diagonal[affine.index(i, o) - start] = rest[i * affine.units + o]);
         }
-        rest = &rest[leaf.len()..];
+        rest = &rest[affine.len()..];
     }
     finished(problem, Curvature::Diagonal(diagonal), log_likelihood)
 }
 
 /// One position: the squares of x̃ times gᵀHg, unit by unit.
-fn dense(pass: &ChunkPass<'_>, l: usize, leaf: &Leaf, outputs: usize, sums: &mut [f64]) {
-    let (na, nb) = (leaf.inputs + 1, leaf.units);
+fn dense(pass: &ChunkPass<'_>, l: usize, affine: &AffineBlock, outputs: usize, sums: &mut [f64]) {
+    let (na, nb) = (affine.rows(), affine.units);
     let squares: Vec<f64> = pass.factors.inputs(l).iter().map(|x| x * x).collect();
     let mut weights = vec![0.0; pass.rows() * nb];
     let rows = pass.factors.deltas(l).chunks_exact(outputs * nb).zip(pass.products(l).chunks_exact(outputs * nb));
@@ -45,8 +49,8 @@ fn dense(pass: &ChunkPass<'_>, l: usize, leaf: &Leaf, outputs: usize, sums: &mut
 }
 
 /// Several positions: the Jacobian of each row is written out.
-fn shared(pass: &ChunkPass<'_>, l: usize, leaf: &Leaf, outputs: usize, sums: &mut [f64]) {
-    let (na, nb, area) = (leaf.inputs + 1, leaf.units, leaf.area);
+fn shared(pass: &ChunkPass<'_>, l: usize, affine: &AffineBlock, outputs: usize, sums: &mut [f64]) {
+    let (na, nb, area) = (affine.rows(), affine.units, affine.positions);
     let n = na * nb;
     let (mut j, mut hj) = (vec![0.0; outputs * n], vec![0.0; outputs * n]);
     let rows = pass.factors.inputs(l).chunks_exact(area * na);

@@ -7,7 +7,7 @@
 use super::pass::{ChunkPass, Data, ggn as finished, rows_per_chunk};
 use super::{Curvature, FullCurvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
-use crate::nn::{JacobianFactors, Leaf};
+use crate::nn::{AffineBlock, JacobianFactors};
 use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;
@@ -64,18 +64,22 @@ simd_fn! {
 }
 
 /// Lengths of the two feature vectors of a pair of layers.
-pub(crate) fn pair_sizes(leaves: &[Leaf], (l, m): (usize, usize)) -> (usize, usize) {
+pub(crate) fn pair_sizes(affines: &[AffineBlock], (l, m): (usize, usize)) -> (usize, usize) {
     let of = |n: usize, o: usize| if l == m { n * (n + 1) / 2 } else { n * o };
-    (of(leaves[l].inputs + 1, leaves[m].inputs + 1), of(leaves[l].units, leaves[m].units))
+    (of(affines[l].rows(), affines[m].rows()), of(affines[l].units, affines[m].units))
 }
 
 /// All pairs of layers, each once.
-pub(crate) fn pairs(leaves: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..leaves).flat_map(move |l| (l..leaves).map(move |m| (l, m)))
+pub(crate) fn pairs(affines: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..affines).flat_map(move |l| (l..affines).map(move |m| (l, m)))
 }
 
 pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
-    if subset.leaves.iter().all(|l| l.area == 1) { by_pairs(problem, w, subset) } else { by_rows(problem, w, subset) }
+    if subset.affines.iter().all(|l| l.positions == 1) {
+        by_pairs(problem, w, subset)
+    } else {
+        by_rows(problem, w, subset)
+    }
 }
 
 /// What is added up for a pair of layers.
@@ -91,20 +95,20 @@ struct Pair {
 
 impl Pair {
     /// Numbers of its sum.
-    fn len(&self, leaves: &[Leaf]) -> usize {
-        if self.single { (leaves[self.l].inputs + 1).pow(2) } else { self.u * self.v }
+    fn len(&self, affines: &[AffineBlock]) -> usize {
+        if self.single { (affines[self.l].rows()).pow(2) } else { self.u * self.v }
     }
 
     /// Numbers of the products of a row.
-    fn products(&self, leaves: &[Leaf]) -> (usize, usize) {
-        if self.single { (leaves[self.l].inputs + 1, 0) } else { (self.u, self.v) }
+    fn products(&self, affines: &[AffineBlock]) -> (usize, usize) {
+        if self.single { (affines[self.l].rows(), 0) } else { (self.u, self.v) }
     }
 
     /// Adds the rows of the last run to the sum, with `left` and `right` as room for products.
     fn add(
         &self,
         pass: &ChunkPass<'_>,
-        leaves: &[Leaf],
+        affines: &[AffineBlock],
         k: usize,
         (left, right): (&mut [f64], &mut [f64]),
         sums: &mut [f64],
@@ -113,7 +117,7 @@ impl Pair {
         let (rows, (u, v), same) = (pass.rows(), (self.u, self.v), self.l == self.m);
         let (xl, xm) = (pass.factors.inputs(self.l), pass.factors.inputs(self.m));
         let (g, hg) = (pass.factors.deltas(self.l), pass.products(self.m));
-        let (nl, nm) = (leaves[self.l].inputs + 1, leaves[self.m].inputs + 1);
+        let (nl, nm) = (affines[self.l].rows(), affines[self.m].rows());
         if self.single {
             // x̃ᵀ diag(gᵀHg) x̃
             let scaled = &mut left[..rows * nl];
@@ -124,7 +128,7 @@ impl Pair {
             gemm((nl, nl, rows), sums, true, Mat::transposed(xl, nl), Mat::rows_of(&*scaled, nl), threads);
             return;
         }
-        let (gl, gm) = (k * leaves[self.l].units, k * leaves[self.m].units);
+        let (gl, gm) = (k * affines[self.l].units, k * affines[self.m].units);
         let (left, right) = (&mut left[..rows * u], &mut right[..rows * v]);
         let fill = |(task, (left, right)): (usize, (&mut [f64], &mut [f64]))| {
             for (i, (left, right)) in left.chunks_exact_mut(u).zip(right.chunks_exact_mut(v)).enumerate() {
@@ -143,14 +147,14 @@ impl Pair {
 }
 
 fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
-    let (data, leaves, k) = (Data::of(problem), &subset.leaves, problem.network().outputs());
+    let (data, affines, k) = (Data::of(problem), &subset.affines, problem.network().outputs());
     let pair = |(l, m)| {
-        let (u, v) = pair_sizes(leaves, (l, m));
-        Pair { l, m, u, v, single: l == m && leaves[l].units == 1 }
+        let (u, v) = pair_sizes(affines, (l, m));
+        Pair { l, m, u, v, single: l == m && affines[l].units == 1 }
     };
-    let all: Vec<Pair> = pairs(leaves.len()).map(pair).collect();
-    let most = |f: &dyn Fn((usize, usize)) -> usize| all.iter().map(|p| f(p.products(leaves))).max().unwrap_or(1);
-    let len: usize = all.iter().map(|p| p.len(leaves)).sum();
+    let all: Vec<Pair> = pairs(affines.len()).map(pair).collect();
+    let most = |f: &dyn Fn((usize, usize)) -> usize| all.iter().map(|p| f(p.products(affines))).max().unwrap_or(1);
+    let len: usize = all.iter().map(|p| p.len(affines)).sum();
     // Small sums: teams by themselves. Large ones exist once, and their products use the pool.
     let (teams, threads, numbers) =
         if TEAMS * len <= TEAM_SUMS { (TEAMS, Threads::One, TEAM_PRODUCTS) } else { (1, Threads::Pool, PRODUCTS) };
@@ -159,12 +163,12 @@ fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     let teams = teams.min(chunks).max(1);
     let team = |t: usize| {
         let mut pass = ChunkPass::new(problem, subset, chunk);
-        let mut sums: Vec<Vec<f64>> = all.iter().map(|p| vec![0.0; p.len(leaves)]).collect();
+        let mut sums: Vec<Vec<f64>> = all.iter().map(|p| vec![0.0; p.len(affines)]).collect();
         let (mut left, mut right) = (vec![0.0; chunk * most(&|s| s.0)], vec![0.0; chunk * most(&|s| s.1)]);
         for c in chunks * t / teams..chunks * (t + 1) / teams {
             pass.run(w, &data, c * chunk, ((c + 1) * chunk).min(data.rows), threads);
             for (pair, sums) in all.iter().zip(&mut sums) {
-                pair.add(&pass, leaves, k, (&mut left, &mut right), sums, threads);
+                pair.add(&pass, affines, k, (&mut left, &mut right), sums, threads);
             }
         }
         (sums, pass.log_likelihood)
@@ -178,13 +182,13 @@ fn by_pairs(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
         }
         log_likelihood += value;
     }
-    finished(problem, Curvature::Full(FullCurvature::of_pairs(leaves, sums)), log_likelihood)
+    finished(problem, Curvature::Full(FullCurvature::of_pairs(affines, sums)), log_likelihood)
 }
 
 fn by_rows(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
-    let (data, leaves, k) = (Data::of(problem), &subset.leaves, problem.network().outputs());
+    let (data, affines, k) = (Data::of(problem), &subset.affines, problem.network().outputs());
     let (n, start) = (subset.len(), subset.range().start);
-    let per_row = (2 * k * n).max(JacobianFactors::numbers(leaves, k));
+    let per_row = (2 * k * n).max(JacobianFactors::numbers(affines, k));
     let chunk = rows_per_chunk(per_row, JACOBIANS, 256, data.rows);
     let mut pass = ChunkPass::new(problem, subset, chunk);
     let mut matrix = vec![0.0; n * n];
@@ -193,7 +197,7 @@ fn by_rows(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     for from in starts {
         pass.run(w, &data, from, (from + chunk).min(data.rows), Threads::Pool);
         let rows = pass.rows();
-        write_jacobians(&pass.factors, leaves, k, start, n, &mut j[..rows * k * n]);
+        write_jacobians(&pass.factors, affines, k, start, n, &mut j[..rows * k * n]);
         let parts = j[..rows * k * n].par_chunks(k * n).zip(hj.par_chunks_mut(k * n));
         parts.enumerate().for_each(|(row, (j, hj))| pass.hessian(row).times(j, k, hj));
         let (left, right) = (Mat::transposed(&j[..rows * k * n], n), Mat::rows_of(&hj[..rows * k * n], n));
@@ -206,19 +210,19 @@ fn by_rows(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
 /// The Jacobians of the last run's rows, `rows × outputs × n`, in the order of w.
 pub(crate) fn write_jacobians(
     factors: &JacobianFactors,
-    leaves: &[Leaf],
+    affines: &[AffineBlock],
     outputs: usize,
     start: usize,
     n: usize,
     out: &mut [f64],
 ) {
     out.par_chunks_mut(outputs * n).enumerate().for_each(|(row, out)| {
-        for (l, leaf) in leaves.iter().enumerate() {
-            let mut own = vec![0.0; leaf.len()];
+        for (l, affine) in affines.iter().enumerate() {
+            let mut own = vec![0.0; affine.len()];
             for (k, out) in out.chunks_exact_mut(n).enumerate() {
                 factors.jacobian(l, row, k, &mut own);
-                for i in 0..=leaf.inputs {
-                    (0..leaf.units).for_each(|o| out[leaf.index(i, o) - start] = own[i * leaf.units + o]);
+                for i in 0..affine.rows() {
+                    (0..affine.units).for_each(|o| out[affine.index(i, o) - start] = own[i * affine.units + o]);
                 }
             }
         }

@@ -6,14 +6,14 @@
 use super::pass::{ggn as finished, in_teams, total_weight};
 use super::{Curvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
-use crate::nn::Leaf;
+use crate::nn::AffineBlock;
 use crate::problem::Problem;
 
 /// A and B of one layer.
 #[derive(Debug, Clone)]
 pub struct KronFactor {
     /// Whose.
-    pub leaf: Leaf,
+    pub affine: AffineBlock,
     /// (inputs + 1)², the bias last.
     pub a: Vec<f64>,
     /// units².
@@ -21,14 +21,14 @@ pub struct KronFactor {
 }
 
 pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
-    let sizes: Vec<(usize, usize)> = subset.leaves.iter().map(|l| ((l.inputs + 1).pow(2), l.units.pow(2))).collect();
+    let sizes: Vec<(usize, usize)> = subset.affines.iter().map(|l| ((l.rows()).pow(2), l.units.pow(2))).collect();
     let len = sizes.iter().map(|(a, b)| a + b).sum();
     let outputs = problem.network().outputs();
     let (sums, log_likelihood) = in_teams(problem, w, subset, len, |pass, sums, weights| {
         let mut rest = sums;
         let mut scaled = Vec::new();
-        for (l, leaf) in subset.leaves.iter().enumerate() {
-            let (na, nb) = (leaf.inputs + 1, leaf.units);
+        for (l, affine) in subset.affines.iter().enumerate() {
+            let (na, nb) = (affine.rows(), affine.units);
             let (own, others) = std::mem::take(&mut rest).split_at_mut(na * na + nb * nb);
             rest = others;
             let (a, b) = own.split_at_mut(na * na);
@@ -37,12 +37,12 @@ pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
                 None => x,
                 Some(weights) => {
                     scaled.clear();
-                    let rows = x.chunks_exact(leaf.area * na).zip(weights);
+                    let rows = x.chunks_exact(affine.positions * na).zip(weights);
                     rows.for_each(|(x, w)| scaled.extend(x.iter().map(|v| v * w)));
                     &scaled[..]
                 }
             };
-            let rows = pass.rows() * leaf.area;
+            let rows = pass.rows() * affine.positions;
             gemm((na, na, rows), a, true, Mat::transposed(x, na), Mat::rows_of(weighted, na), Threads::One);
             let (g, hg) = (Mat::transposed(pass.factors.deltas(l), nb), Mat::rows_of(pass.products(l), nb));
             gemm((nb, nb, rows * outputs), b, true, g, hg, Threads::One);
@@ -50,11 +50,11 @@ pub(super) fn ggn(problem: &Problem, w: &[f64], subset: &Subset) -> Ggn {
     });
     let weight = total_weight(problem);
     let mut rest = &sums[..];
-    let factors = subset.leaves.iter().zip(&sizes).map(|(leaf, (a, b))| {
+    let factors = subset.affines.iter().zip(&sizes).map(|(affine, (a, b))| {
         let (own, others) = rest.split_at(a + b);
         rest = others;
-        let share = 1.0 / (weight * leaf.area as f64);
-        KronFactor { leaf: *leaf, a: own[..*a].iter().map(|v| v * share).collect(), b: own[*a..].to_vec() }
+        let share = 1.0 / (weight * affine.positions as f64);
+        KronFactor { affine: *affine, a: own[..*a].iter().map(|v| v * share).collect(), b: own[*a..].to_vec() }
     });
     let factors = factors.collect();
     finished(problem, Curvature::Kron(factors), log_likelihood)

@@ -25,7 +25,7 @@ pub use packed::FullCurvature;
 
 use super::Problem;
 use crate::error::{Error, Result};
-use crate::nn::{AnyNetwork, Leaf};
+use crate::nn::{AffineBlock, AnyNetwork};
 use std::ops::Range;
 
 /// How much of the curvature is kept.
@@ -39,35 +39,29 @@ pub enum Structure {
     Diagonal,
 }
 
-/// The parameters that curvature is taken over: the leaves of a network from some layer on, which are one range of w.
+/// The parameters that curvature is taken over: the affine blocks of a network from some layer on, which are one range of w.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subset {
     /// Layer by layer.
-    pub leaves: Vec<Leaf>,
+    pub affines: Vec<AffineBlock>,
 }
 
 impl Subset {
     /// All weights and biases of the network.
     pub fn all(network: &dyn AnyNetwork) -> Result<Subset> {
-        let leaves = network.leaves().map_err(|layer| {
-            let what = format!("curvature is there for dense and convolutional layers, and this network has '{layer}'");
-            Error::setting(what, "use another method")
-        })?;
-        if leaves.is_empty() {
+        let affines = network.affine_blocks().to_vec();
+        if affines.is_empty() {
             return Err(Error::setting("the network has no parameters", "give it a layer that has"));
         }
-        Ok(Subset { leaves })
+        Ok(Subset { affines })
     }
 
     /// Those of the last layer alone.
     pub fn last_layer(network: &dyn AnyNetwork) -> Result<Subset> {
-        let leaves = Subset::all(network)?.leaves;
-        let lines = network.describe();
-        match &leaves[..] {
-            [.., last] if last.layer + 1 == lines.len() && last.area == 1 && is_alone(&leaves) => {
-                Ok(Subset { leaves: vec![*last] })
-            }
+        match network.output_block() {
+            Some(last) if last.positions == 1 => Ok(Subset { affines: vec![*last] }),
             _ => {
+                let lines = network.describe();
                 let last = lines.last().map_or("nothing", String::as_str);
                 let what = format!("a last layer of its own has to be dense, and this network ends in '{last}'");
                 Err(Error::setting(what, "take all layers (subset=all)"))
@@ -77,8 +71,8 @@ impl Subset {
 
     /// Where the parameters stand in w.
     pub fn range(&self) -> Range<usize> {
-        let start = self.leaves.first().map_or(0, |l| l.start);
-        start..self.leaves.last().map_or(start, |l| l.start + l.len())
+        let start = self.affines.first().map_or(0, |l| l.start);
+        start..self.affines.last().map_or(start, |l| l.start + l.len())
     }
 
     /// P of the subset.
@@ -97,7 +91,7 @@ impl Subset {
         let numbers = match structure {
             // The matrix in tridiagonal form, its eigenvectors, and as much twice for finding them.
             Structure::Full => 4 * square(self.len()),
-            Structure::Kron => self.leaves.iter().map(|l| 12 * (square(l.inputs + 1) + square(l.units))).sum::<u128>(),
+            Structure::Kron => self.affines.iter().map(|l| 12 * (square(l.rows()) + square(l.units))).sum::<u128>(),
             Structure::Diagonal => 4 * self.len() as u128,
         };
         8 * numbers
@@ -108,17 +102,11 @@ impl Subset {
         let square = |n: usize| (n as u128).pow(2);
         let numbers = match structure {
             Structure::Full => square(self.len()),
-            Structure::Kron => self.leaves.iter().map(|l| square(l.inputs + 1) + square(l.units)).sum::<u128>(),
+            Structure::Kron => self.affines.iter().map(|l| square(l.rows()) + square(l.units)).sum::<u128>(),
             Structure::Diagonal => 0,
         };
         4 * (numbers + 2 * self.len() as u128)
     }
-}
-
-/// Whether the last leaf has its layer to itself.
-fn is_alone(leaves: &[Leaf]) -> bool {
-    let last = leaves.len() - 1;
-    last == 0 || leaves[last - 1].layer < leaves[last].layer
 }
 
 /// G in one of its structures.
@@ -126,7 +114,7 @@ fn is_alone(leaves: &[Leaf]) -> bool {
 pub enum Curvature {
     /// All of the subset's range.
     Full(FullCurvature),
-    /// One pair of factors per leaf.
+    /// One pair of factors per affine block.
     Kron(Vec<KronFactor>),
     /// One number per parameter of the subset's range.
     Diagonal(Vec<f64>),

@@ -4,7 +4,7 @@
 //! G[(i, o), (j, q)] is the same for i and j swapped and for o and q swapped. Written out it is only where it is decomposed.
 
 use super::full::pairs;
-use crate::nn::Leaf;
+use crate::nn::AffineBlock;
 
 /// G over a range of parameters.
 #[derive(Debug, Clone)]
@@ -17,15 +17,15 @@ pub struct FullCurvature {
 #[derive(Debug, Clone)]
 enum Parts {
     /// One matrix for every pair of layers. A layer with one unit alone has (inputs + 1)², both triangles of them.
-    Pairs(Vec<Leaf>, Vec<Vec<f64>>),
+    Pairs(Vec<AffineBlock>, Vec<Vec<f64>>),
     /// n², for layers whose positions share weights.
     Written(Vec<f64>),
 }
 
 impl FullCurvature {
-    pub(super) fn of_pairs(leaves: &[Leaf], sums: Vec<Vec<f64>>) -> FullCurvature {
-        let (start, n) = (leaves[0].start, leaves.iter().map(Leaf::len).sum());
-        FullCurvature { n, start, parts: Parts::Pairs(leaves.to_vec(), sums) }
+    pub(super) fn of_pairs(affines: &[AffineBlock], sums: Vec<Vec<f64>>) -> FullCurvature {
+        let (start, n) = (affines[0].start, affines.iter().map(AffineBlock::len).sum());
+        FullCurvature { n, start, parts: Parts::Pairs(affines.to_vec(), sums) }
     }
 
     pub(super) fn written(n: usize, start: usize, matrix: Vec<f64>) -> FullCurvature {
@@ -59,19 +59,19 @@ impl FullCurvature {
     /// Every entry of one triangle, at least; some of the other.
     fn visit(&self, mut put: impl FnMut(usize, usize, f64)) {
         let n = self.n;
-        let (leaves, all) = match &self.parts {
-            Parts::Pairs(leaves, all) => (leaves, all),
+        let (affines, all) = match &self.parts {
+            Parts::Pairs(affines, all) => (affines, all),
             Parts::Written(matrix) => {
                 (0..n).for_each(|r| (0..=r).for_each(|c| put(r, c, matrix[r * n + c])));
                 return;
             }
         };
-        for ((l, m), sums) in pairs(leaves.len()).zip(all) {
-            let (a, b, same) = (&leaves[l], &leaves[m], l == m);
+        for ((l, m), sums) in pairs(affines.len()).zip(all) {
+            let (a, b, same) = (&affines[l], &affines[m], l == m);
             let mut put = |r: usize, c: usize, value: f64| put(r - self.start, c - self.start, value);
             let mut values = sums.iter();
             if same && a.units == 1 {
-                let inputs = a.inputs + 1;
+                let inputs = a.rows();
                 (0..inputs * inputs)
                     .zip(values)
                     .for_each(|(k, v)| put(a.index(k / inputs, 0), a.index(k % inputs, 0), *v));

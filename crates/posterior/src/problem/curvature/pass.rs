@@ -1,9 +1,9 @@
-//! Rows streamed in chunks: factors of the Jacobians, Hessians of the likelihood, and H·g of every leaf.
+//! Rows streamed in chunks: factors of the Jacobians, Hessians of the likelihood, and H·g of every affine block.
 
 use super::{Ggn, Subset};
 use crate::likelihood::{Likelihood, LikelihoodOps};
 use crate::math::{MatRef, Threads};
-use crate::nn::{JacobianFactors, Leaf};
+use crate::nn::{AffineBlock, JacobianFactors};
 use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;
@@ -83,11 +83,11 @@ impl RowHessian<'_> {
 pub(super) struct ChunkPass<'p> {
     problem: &'p Problem,
     pub factors: JacobianFactors,
-    leaves: Vec<Leaf>,
+    affines: Vec<AffineBlock>,
     /// k² numbers a row, or d and v.
     hessians: Vec<f64>,
     by_parts: bool,
-    /// H g of every leaf, laid out as the deltas.
+    /// H g of every affine block, laid out as the deltas.
     products: Vec<Vec<f64>>,
     rows: usize,
     pub log_likelihood: f64,
@@ -115,12 +115,12 @@ pub(super) fn rows_per_chunk(numbers: usize, budget: usize, most: usize, rows: u
 impl<'p> ChunkPass<'p> {
     pub fn new(problem: &'p Problem, subset: &Subset, rows: usize) -> Self {
         let k = problem.network().outputs();
-        let products = subset.leaves.iter().map(|l| vec![0.0; rows * k * l.area * l.units]).collect();
+        let products = subset.affines.iter().map(|l| vec![0.0; rows * k * l.positions * l.units]).collect();
         let by_parts = problem.likelihood().hessian_parts(&vec![0.0; k], &mut vec![0.0; k], &mut vec![0.0; k]);
         ChunkPass {
             problem,
-            factors: JacobianFactors::new(problem.network().clone(), &subset.leaves, rows),
-            leaves: subset.leaves.clone(),
+            factors: JacobianFactors::new(problem.network().clone(), &subset.affines, rows),
+            affines: subset.affines.clone(),
             hessians: vec![0.0; rows * k * if by_parts { 2 } else { k }],
             by_parts,
             products,
@@ -145,8 +145,8 @@ impl<'p> ChunkPass<'p> {
         self.log_likelihood += (likelihood as &dyn LikelihoodOps<f64>).log_prob(f, y, noise, weights, 1.0, None);
         hessians(likelihood, f, y, noise, weights, self.by_parts, &mut self.hessians);
         let width = k * if self.by_parts { 2 } else { k };
-        for (l, leaf) in self.leaves.iter().enumerate() {
-            let n = k * leaf.area * leaf.units;
+        for (l, affine) in self.affines.iter().enumerate() {
+            let n = k * affine.positions * affine.units;
             let rows = self.factors.deltas(l).chunks_exact(n).zip(self.products[l].chunks_exact_mut(n));
             for ((g, product), h) in rows.zip(self.hessians.chunks_exact(width)) {
                 row_hessian(h, self.by_parts, k).times(g, k, product);
@@ -166,7 +166,7 @@ impl<'p> ChunkPass<'p> {
         row_hessian(&self.hessians[row * width..(row + 1) * width], self.by_parts, k)
     }
 
-    /// ω H g of leaf l, laid out as its deltas.
+    /// ω H g of affine block l, laid out as its deltas.
     pub fn products(&self, l: usize) -> &[f64] {
         &self.products[l][..self.factors.deltas(l).len()]
     }
@@ -211,7 +211,7 @@ pub(super) fn in_teams(
     add: impl Fn(&ChunkPass<'_>, &mut [f64], Option<&[f64]>) + Sync,
 ) -> (Vec<f64>, f64) {
     let data = Data::of(problem);
-    let numbers = JacobianFactors::numbers(&subset.leaves, problem.network().outputs());
+    let numbers = JacobianFactors::numbers(&subset.affines, problem.network().outputs());
     let chunk = rows_per_chunk(numbers, CHUNK, 256, data.rows);
     let chunks = data.rows.div_ceil(chunk);
     let teams = chunks.min((SUMS / len.max(1)).clamp(1, TEAMS));

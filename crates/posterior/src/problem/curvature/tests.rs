@@ -35,13 +35,27 @@ fn case(
     rows: usize,
     weighted: bool,
 ) -> Case {
+    case_of(name, network, shape, likelihood, width, normals(6, rows * shape.len()), weighted)
+}
+
+/// The same with inputs of its own.
+fn case_of(
+    name: &'static str,
+    network: NetworkSpec,
+    shape: Shape,
+    likelihood: &str,
+    width: usize,
+    x: Vec<f64>,
+    weighted: bool,
+) -> Case {
+    let rows = x.len() / shape.len();
     let recipe = Recipe { network, likelihood: Choice::named(likelihood), ..Recipe::default() };
     let class = likelihood == "categorical";
     let resolved = recipe.resolve_for(shape, if class { Outcome::Class } else { Outcome::Real }, width).unwrap();
     let mut stream = Stream::new(Key::new(5));
     let targets = resolved.likelihood.targets();
     let y = (0..rows * targets).map(|_| if class { stream.below(width as u64) as f64 } else { stream.normal() });
-    let mut data = Dataset::new(Values::F64(normals(6, rows * shape.len()).into()), shape, y.collect(), targets);
+    let mut data = Dataset::new(Values::F64(x.into()), shape, y.collect(), targets);
     if weighted {
         data.weights = Some((0..rows).map(|n| [0.5, 1.0, 2.0, 0.0][n % 4]).collect());
     }
@@ -57,6 +71,9 @@ fn cases() -> Vec<Case> {
         { kind = "dense", units = 4, activation = "gelu" }"#;
     let pooled = r#"{ kind = "conv", channels = 3, kernel = 2, stride = 2, activation = "relu" }, { kind = "max-pool", size = 2 },
         { kind = "dropout", rate = 0.3 }"#;
+    let graph = r#"{ kind = "graph", nodes = [{ name = "a", kind = "conv", channels = 2, kernel = 3, padding = 1, activation = "tanh" },
+        { kind = "avg-pool", size = 2 }, { kind = "conv", channels = 2, kernel = 1, activation = "silu" }, { name = "b", kind = "upsample", factor = 2 },
+        { kind = "concat", from = ["a", "b"] }, { kind = "avg-pool", size = 3 }] }"#;
     vec![
         case("dense", dense("5,4", Activation::Tanh), Shape::Flat(3), "gaussian", 2, 70, false),
         case("weighted", dense("5", Activation::Silu), Shape::Flat(3), "categorical", 3, 41, true),
@@ -64,7 +81,48 @@ fn cases() -> Vec<Case> {
         case("linear", dense("linear", Activation::Tanh), Shape::Flat(4), "student-t", 1, 20, true),
         case("conv", layers(conv), IMAGE, "categorical", 3, 7, false),
         case("pooled", layers(pooled), IMAGE, "gaussian", 1, 9, true),
+        case("graph", layers(graph), IMAGE, "categorical", 3, 6, false),
+        embedding(1, "gaussian"),
+        embedding(2, "categorical"),
     ]
+}
+
+/// A number and so many indices of four categories, one of them out of range; the vectors of the indices beside the number.
+fn embedding(indices: usize, likelihood: &str) -> Case {
+    let columns: Vec<String> = (1..=indices).map(|i| i.to_string()).collect();
+    let network = format!(
+        r#"{{ kind = "graph", nodes = [{{ name = "x", kind = "select", columns = [0], from = ["input"] }},
+            {{ kind = "select", columns = [{}], from = ["input"] }}, {{ name = "c", kind = "embedding", categories = 4, size = 2 }},
+            {{ kind = "concat", from = ["x", "c"] }}, {{ kind = "dense", units = 3, activation = "tanh" }}] }}"#,
+        columns.join(", ")
+    );
+    let mut x = normals(6, 30 * (indices + 1));
+    for (n, row) in x.chunks_mut(indices + 1).enumerate() {
+        row[1..].iter_mut().enumerate().for_each(|(i, v)| *v = ((2 * n + 3 * i) % 5) as f64);
+    }
+    case_of("embedding", layers(&network), Shape::Flat(indices + 1), likelihood, 3, x, true)
+}
+
+/// A of an embedding is the share of every category in the rows and columns, by weight; there is no bias.
+#[test]
+fn kronecker_factors_of_an_embedding_count_categories() {
+    for indices in [1, 2] {
+        let case = embedding(indices, "categorical");
+        let subset = Subset::all(&**case.problem.network()).unwrap();
+        let Curvature::Kron(factors) = case.problem.ggn(&case.w, &subset, Structure::Kron).curvature else {
+            panic!("not Kronecker")
+        };
+        let data = case.problem.data();
+        let (x, weights) = (data.x.to::<f64>(), data.weights.clone().unwrap());
+        let mut a = vec![0.0; 16];
+        for (row, weight) in x.chunks(indices + 1).zip(weights.iter()) {
+            for c in row[1..].iter().filter(|c| **c < 4.0) {
+                a[*c as usize * 5] += weight / (weights.iter().sum::<f64>() * indices as f64);
+            }
+        }
+        close("A", &factors[0].a, &a);
+        assert_eq!((factors[0].affine.rows(), factors[0].b.len()), (4, 4));
+    }
 }
 
 /// df/dw of every row, `rows × outputs × P`, from the backward pass of single rows; and ωH of every row.
@@ -159,22 +217,22 @@ fn kronecker_factors_of_dense_layers_are_brute_force() {
         let Curvature::Kron(factors) = &ggn.curvature else { panic!("not Kronecker") };
         let weights = case.problem.data().weights.clone();
         for factor in factors {
-            let leaf = factor.leaf;
-            let (na, nb) = (leaf.inputs + 1, leaf.units);
+            let affine = factor.affine;
+            let (na, nb) = (affine.rows(), affine.units);
             let (mut a, mut b) = (vec![0.0; na * na], vec![0.0; nb * nb]);
             for (n, (j, h)) in jacobians.chunks(k * p).zip(hessians.chunks(k * k)).enumerate() {
-                let at = |o: usize, i: usize, u: usize| j[o * p + leaf.index(i, u)];
+                let at = |o: usize, i: usize, u: usize| j[o * p + affine.index(i, u)];
                 for o in 0..k {
                     for q in 0..k {
                         for u in 0..nb * nb {
-                            b[u] += h[o * k + q] * at(o, leaf.inputs, u / nb) * at(q, leaf.inputs, u % nb);
+                            b[u] += h[o * k + q] * at(o, affine.inputs, u / nb) * at(q, affine.inputs, u % nb);
                         }
                     }
                 }
                 let all = (0..k).flat_map(|o| (0..nb).map(move |u| (o, u)));
-                let size = |(o, u): &(usize, usize)| at(*o, leaf.inputs, *u).abs();
+                let size = |(o, u): &(usize, usize)| at(*o, affine.inputs, *u).abs();
                 let (o, u) = all.max_by(|s, t| size(s).total_cmp(&size(t))).unwrap();
-                let x: Vec<f64> = (0..na).map(|i| at(o, i, u) / at(o, leaf.inputs, u)).collect();
+                let x: Vec<f64> = (0..na).map(|i| at(o, i, u) / at(o, affine.inputs, u)).collect();
                 let weight = weights.as_ref().map_or(1.0, |w| w[n]) / ggn.weight;
                 (0..na * na).for_each(|i| a[i] += weight * x[i / na] * x[i % na]);
             }
@@ -193,8 +251,8 @@ fn kronecker_factors_of_a_convolution_are_brute_force() {
     let subset = Subset::all(&**case.problem.network()).unwrap();
     let ggn = case.problem.ggn(&case.w, &subset, Structure::Kron);
     let Curvature::Kron(factors) = &ggn.curvature else { panic!("not Kronecker") };
-    let (conv, above) = (factors[0].leaf, factors[1].leaf);
-    assert_eq!((conv.inputs, conv.units, conv.area), (18, 3, 16));
+    let (conv, above) = (factors[0].affine, factors[1].affine);
+    assert_eq!((conv.inputs, conv.units, conv.positions), (18, 3, 16));
     let x = case.problem.data().x.to::<f64>();
     let (mut a, mut b) = (vec![0.0; 19 * 19], vec![0.0; 9]);
     for n in 0..8 {
@@ -247,6 +305,6 @@ fn chunks_and_threads_change_nothing() {
 fn what_has_no_last_layer_is_told() {
     let network = layers(r#"{ kind = "conv", channels = 2, kernel = 3 }"#);
     let built = network.build(IMAGE, 3).unwrap();
-    assert_eq!(Subset::last_layer(&built).unwrap().leaves.len(), 1);
-    assert_eq!(Subset::all(&built).unwrap().leaves.len(), 2);
+    assert_eq!(Subset::last_layer(&built).unwrap().affines.len(), 1);
+    assert_eq!(Subset::all(&built).unwrap().affines.len(), 2);
 }

@@ -1,9 +1,10 @@
 //! A convolution as curvature sees it: patches, and gradients in the pre-activations position by position.
 
+use super::affine::Affine;
 use super::conv::Conv;
 use super::conv_pass::KEPT;
 use super::im2col::{col2im, im2col, through_activation, unfinish};
-use super::layer::{Layer, LayerSpace};
+use super::node::NodeSpace;
 use crate::math::{Mat, MatRef, Real, Threads, gemm};
 
 /// `[outer, inner]` numbers per image, image after image in the second index of `from`, to one row per (image, inner).
@@ -17,11 +18,11 @@ fn turn<R: Real>(from: &[R], outer: usize, columns: usize, to: &mut [R]) {
 
 impl Conv {
     /// The gradient in the pre-activations after the pool, in place, and dL/dx; on this thread, group by group.
-    pub(super) fn pull_back_groups<R: Real>(
+    pub(super) fn vjp_groups<R: Real>(
         &self,
         w: &[R],
         x: MatRef<'_, R>,
-        space: &mut LayerSpace<R>,
+        space: &mut NodeSpace<R>,
         dx: Option<&mut [R]>,
     ) {
         let g = &self.geometry;
@@ -58,7 +59,7 @@ impl Conv {
     }
 
     /// The gradient in the pre-activations before the pool, one row of channels per position of every image.
-    pub(super) fn spread_deltas<R: Real>(&self, rows: usize, space: &LayerSpace<R>) -> Vec<R> {
+    pub(super) fn spread_deltas<R: Real>(&self, rows: usize, space: &NodeSpace<R>) -> Vec<R> {
         let (area, n) = (self.geometry.area(), self.output().len());
         let mut out = vec![R::ZERO; rows * area * self.channels];
         let (mut y, mut unused) = (vec![R::ZERO; self.channels * area], vec![R::ZERO; self.channels]);
