@@ -64,6 +64,7 @@ pub mod problem;
 pub mod rng;
 pub mod score;
 pub mod settings;
+pub mod snapshot;
 
 pub use error::{Error, ErrorKind, Result};
 pub use precision::Precision;

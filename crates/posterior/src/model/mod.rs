@@ -10,14 +10,14 @@ pub use recipe::{Choice, LayerPrior, Recipe, Resolved};
 pub use usual::FEW;
 
 use crate::apply::calibrate::Calibration;
-use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
-use crate::error::Result;
-use crate::inference::{FitSummary, Observer};
+use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind};
+use crate::error::{Error, Result};
+use crate::inference::{Fingerprint, FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::AnyNetwork;
 use crate::posterior::Posterior;
 use crate::predict::{LinearisedMixture, Link, MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
-use crate::rng::Key;
+use crate::rng::{Hash, Key};
 use crate::settings::Value;
 use std::sync::Arc;
 
@@ -42,6 +42,23 @@ pub struct Model {
     pub likelihood: Arc<dyn Likelihood>,
     /// q(w).
     pub posterior: Arc<dyn Posterior>,
+}
+
+/// All that a fit follows from.
+fn fingerprint(recipe: &Recipe, data: &Dataset, start: Option<&dyn Posterior>, seed: u64) -> Result<Fingerprint> {
+    let recipe = serde_json::to_string(recipe)
+        .map_err(|e| Error::setting(format!("the recipe cannot be written ({e})"), "report this as a bug"))?;
+    let start = start.map(|start| {
+        let mut hash = Hash::new();
+        hash.bytes(start.kind().as_bytes());
+        for tensor in start.tensors() {
+            hash.bytes(tensor.name.as_bytes());
+            tensor.data.iter().for_each(|v| hash.word(u64::from(v.to_bits())));
+        }
+        start.packed().iter().for_each(|(_, bytes)| hash.bytes(bytes));
+        hash.to_string()
+    });
+    Ok(Fingerprint { data: data.fingerprint(), recipe, seed, start })
 }
 
 impl Model {
@@ -88,6 +105,9 @@ impl Model {
         }
         let (network, likelihood) = (resolved.network.clone(), resolved.likelihood.clone());
         let (recipe, method) = (resolved.recipe.clone(), resolved.method()?);
+        if let Some(checkpoint) = observer.checkpoint() {
+            checkpoint.identify(fingerprint(&recipe, problem.data(), start.as_deref(), seed)?)?;
+        }
         if let Some(start) = start {
             problem = problem.with_start(start)?;
         }
