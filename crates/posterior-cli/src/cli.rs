@@ -192,6 +192,15 @@ pub struct Fit {
     /// Begin at this model, with its network, likelihood and scales: gradient methods at its centre, chains at its draws; laplace takes the centre as the mode
     #[arg(long, value_name = "MODEL")]
     pub start: Option<PathBuf>,
+    /// Keep the state of the fit in this file, from which --resume goes on after an interruption with the same result
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Seconds between two checkpoints [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
+    pub every: Option<f64>,
+    /// Go on from this checkpoint, with the same data and settings; it is kept up to date unless --checkpoint names another file
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
     /// Where the model goes
     #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
     pub out: PathBuf,
@@ -394,5 +403,12 @@ impl Command {
             Command::Draws(a) => &a.common,
             Command::Selftest(a) => &a.common,
         }
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(s) if (0.0..=1e9).contains(&s) => Ok(s),
+        _ => Err("it takes a number of seconds, as in 60".into()),
     }
 }

@@ -1,6 +1,7 @@
 //! The program `posterior`: fits Bayesian neural networks, and says how sure they are.
 
 mod chart;
+mod checkpoint;
 mod cli;
 mod commands;
 mod memory;

@@ -1,9 +1,10 @@
 //! A progress bar on a terminal, notes on standard error; neither when quiet.
 
+use crate::checkpoint::CheckpointFile;
 use crate::cli::Common;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use posterior::inference::{ChainProgress, Flow, Observer, Progress};
+use posterior::inference::{ChainProgress, Checkpoint, Flow, Observer, Progress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub struct Terminal {
     shown: Option<Instant>,
     /// The last word of each chain, if there are chains.
     chains: Vec<Option<ChainProgress>>,
+    /// Where the state of the fit is kept, if it is.
+    pub file: Option<CheckpointFile>,
 }
 
 impl Terminal {
@@ -54,7 +57,7 @@ impl Terminal {
             bar.set_style(style.progress_chars("━╸─"));
         }
         bar.set_prefix(what.to_owned());
-        Terminal { bar, quiet: common.quiet, shown: None, chains: Vec::new() }
+        Terminal { bar, quiet: common.quiet, shown: None, chains: Vec::new(), file: None }
     }
 
     pub fn done(self) {
@@ -74,6 +77,9 @@ impl Observer for Terminal {
                 self.bar.set_message(format!("epoch {}/{}, objective {:.1}", p.epoch, p.epochs, p.objective));
             }
         }
+        if let Some(failed) = self.file.as_mut().and_then(CheckpointFile::look) {
+            self.warn(&failed);
+        }
         if STOP.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     }
 
@@ -87,6 +93,10 @@ impl Observer for Terminal {
         if !self.quiet {
             self.bar.suspend(|| note(&format!("note: {message}")));
         }
+    }
+
+    fn checkpoint(&mut self) -> Option<Checkpoint> {
+        self.file.as_ref().map(CheckpointFile::checkpoint)
     }
 }
 

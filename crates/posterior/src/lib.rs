@@ -66,6 +66,7 @@ pub mod registry;
 pub mod rng;
 pub mod score;
 pub mod settings;
+pub mod snapshot;
 
 pub use error::{Error, ErrorKind, Result};
 pub use precision::Precision;

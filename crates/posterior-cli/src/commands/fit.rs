@@ -1,9 +1,12 @@
 //! `posterior fit DATA --target COL`: fits a model and writes its file.
 
 use super::{AnswerIsNo, data_files, encode_options, read, recipe};
+use crate::checkpoint::CheckpointFile;
 use crate::cli::Fit;
 use crate::output::{check_writable, count, facts, grouped, json, note, number, print, seconds};
 use crate::progress::{Terminal, notes, stop_fit_on_interrupt};
+use anyhow::bail;
+use posterior::ErrorKind;
 use posterior::artifact;
 use posterior::data::{Column, Table, TargetKind};
 use posterior::model::{FEW, LayerPrior, Model, Recipe};
@@ -12,25 +15,34 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 pub fn run(args: &Fit) -> anyhow::Result<()> {
+    let file = CheckpointFile::of(args)?;
     let start = args.start.as_deref().map(artifact::load).transpose()?;
     let table = read(&args.data, start.as_ref().map(|m| &m.encoder))?;
     let inputs = data_files(&args.data.data, args.data.labels.as_ref());
     check_writable(&args.out, inputs.into_iter().chain(args.start.clone()).chain(args.recipe.config.clone()))?;
     let seed = args.common.seed.unwrap_or(0);
     let mut terminal = Terminal::new(&args.common, "fitting");
+    terminal.file = file;
     stop_fit_on_interrupt();
     let recipe = match &start {
         Some(start) => recipe::from_start(start.recipe.clone(), &args.recipe, args.method.as_deref())?,
         None => recipe::from_flags(&args.recipe, args.method.as_deref())?,
     };
-    let mut model = match &start {
+    let fitted = match &start {
         Some(start) => {
             check_target(args, &start.encoder.target.name)?;
-            Model::fit_from(start, &recipe, &table, seed, &mut terminal)?
+            Model::fit_from(start, &recipe, &table, seed, &mut terminal)
         }
-        None => Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal)?,
+        None => Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal),
     };
+    let mut file = terminal.file.take();
     terminal.done();
+    let mut model = match (fitted, &mut file) {
+        (Err(e), Some(file)) if matches!(e.kind(), ErrorKind::Interrupted) => {
+            bail!("stopped before the end; continue with --resume {}", file.stopped()?.display())
+        }
+        (fitted, _) => fitted?,
+    };
     if args.target.task == "auto" && start.is_none() {
         let options = encode_options(&args.target, &table)?;
         notes(&args.common, &looks_like_classes(&table, &options.target).into_iter().collect::<Vec<_>>());
@@ -39,6 +51,12 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     let seconds = std::mem::take(&mut model.summary.seconds);
     artifact::save(&model, &args.out)?;
     model.summary.seconds = seconds;
+    if let Some(file) = &mut file {
+        match model.posterior.chains().is_some_and(|c| c.incomplete) {
+            true => note(&format!("note: continue with --resume {}", file.stopped()?.display())),
+            false => file.finished()?,
+        }
+    }
     if args.common.json {
         json(&as_json(&model, &args.out))?;
     } else if !args.common.quiet {

@@ -1,5 +1,6 @@
 //! The program from outside, as one test program: it is linked once, and its tests share the cores.
 
+mod checkpoint;
 mod common;
 mod compare;
 mod formats;

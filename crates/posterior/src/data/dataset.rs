@@ -2,6 +2,7 @@
 
 use crate::math::Real;
 use crate::nn::Shape;
+use crate::rng::Hash;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -95,6 +96,21 @@ impl Dataset {
         assert_eq!(x.len(), rows * shape.len(), "inputs are rows × {}", shape.len());
         assert_eq!(y.len(), rows * targets, "{rows} rows of {targets} targets");
         Dataset { x, y: y.into(), rows, shape, targets, weights: None }
+    }
+
+    /// Tells one data set from another: a hash of everything in it.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Hash::new();
+        hash.bytes(format!("{:?} {} {}", self.shape, self.rows, self.targets).as_bytes());
+        match &self.x {
+            Values::F32(x) => x.iter().for_each(|v| hash.word(u64::from(v.to_bits()))),
+            Values::F64(x) => x.iter().for_each(|v| hash.word(v.to_bits())),
+        }
+        hash.bytes(b"y");
+        self.y.iter().for_each(|v| hash.word(v.to_bits()));
+        hash.bytes(b"weights");
+        self.weights.iter().flat_map(|w| w.iter()).for_each(|v| hash.word(v.to_bits()));
+        hash.to_string()
     }
 
     /// The rows numbered `rows`, in this order.

@@ -17,6 +17,7 @@ use crate::math::elementwise::dot;
 use crate::optim::{AdamStep, Pull, ascend, overlapping};
 use crate::rng::{Key, fill_normals_par};
 use crate::simd_fn;
+use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
 
 /// Numbers of L in a group of rows, at the least: about 10 µs of work.
@@ -233,6 +234,20 @@ impl Family for FullCovariance {
 
     fn is_finite(&self) -> bool {
         self.groups.iter().all(|g| g.mean.iter().chain(&g.rho).chain(&g.lower).all(|v| v.is_finite()))
+    }
+}
+
+/// Noise and gradients of a step's draws are used up with the step.
+impl Stateful for FullCovariance {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("steps", &mut self.steps)?;
+        macro_rules! parts {
+            ($($name:ident),*) => {
+                $(state.parts(stringify!($name), self.groups.iter_mut().map(|g| &mut g.$name[..]))?;)*
+            };
+        }
+        parts!(lower, lower_first, lower_second, rho, mean, mean_first, mean_second);
+        Ok(())
     }
 }
 

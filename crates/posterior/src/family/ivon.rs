@@ -13,10 +13,12 @@
 //! Two passes over memory per step: draw (reads m, H; writes w) and update (reads w, g, m, H, ḡ; writes m, H, ḡ). ε is not kept: w − m
 //! is what the network saw of it. 44 bytes per parameter, beside Adam's 28, and no logarithm.
 
+use crate::error::Result;
 use crate::math::Real;
 use crate::optim::{BLOCKS_PER_TASK, Pull, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
 use crate::simd_fn;
+use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
 
 /// H + βτ never falls below this times β: σ ≤ 1000, for parameters that neither data nor a normal prior hold.
@@ -289,6 +291,16 @@ impl Ivon {
             });
         }
         (mean, std)
+    }
+}
+
+impl Stateful for Ivon {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("steps", &mut self.steps)?;
+        state.number("beta", &mut self.beta)?;
+        state.parts("mean", self.blocks.iter_mut().map(|b| &mut b.mean[..]))?;
+        state.parts("hessian", self.blocks.iter_mut().map(|b| &mut b.hessian[..]))?;
+        state.parts("momentum", self.blocks.iter_mut().map(|b| &mut b.momentum[..]))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::math::elementwise::{axpy, dot};
 use crate::math::linalg::invert_in_place;
 use crate::optim::{AdamStep, Pull};
 use crate::rng::{BLOCK, Key, Normals, fill_normals};
+use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
 
 /// At most so many parts of C are kept side by side.
@@ -259,6 +260,22 @@ impl Family for LowRank {
         self.teams.iter().all(|t| {
             t.blocks.iter().all(|b| finite(&b.mean) && finite(&b.rho)) && t.columns.iter().all(|c| finite(&c.u))
         })
+    }
+}
+
+/// Sums over draws are empty between steps; z, C and the KL follow from the next draw.
+impl Stateful for LowRank {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("steps", &mut self.steps)?;
+        macro_rules! parts {
+            ($from:ident: $($name:ident),*) => {$(
+                let parts = self.teams.iter_mut().flat_map(|t| t.$from.iter_mut().map(|b| &mut b.$name[..]));
+                state.parts(concat!(stringify!($from), ".", stringify!($name)), parts)?;
+            )*};
+        }
+        parts!(blocks: mean, rho, mean_first, mean_second, rho_first, rho_second);
+        parts!(columns: u, first, second);
+        Ok(())
     }
 }
 

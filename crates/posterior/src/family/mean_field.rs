@@ -13,10 +13,12 @@ use super::mean_field_kernels::{
     spread_block, update_block,
 };
 use crate::distribution::log_uniform_kl;
+use crate::error::Result;
 use crate::math::Real;
 use crate::nn::RowNoise;
 use crate::optim::{AdamStep, BLOCKS_PER_TASK, Law, Pull, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
+use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
 
 /// Gradients summed over several draws of one step.
@@ -324,6 +326,36 @@ impl MeanField {
         }
         (mean, std)
     }
+}
+
+/// σ, ε and the KL follow from m, ρ and the next draw's key: what was made ahead is made again.
+impl Stateful for MeanField {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        if state.resumes() {
+            self.forget();
+        }
+        state.count("steps", &mut self.steps)?;
+        let blocks = &mut self.blocks;
+        state.parts("mean", blocks.iter_mut().map(|b| &mut b.mean[..]))?;
+        state.parts("rho", blocks.iter_mut().map(|b| &mut b.rho[..]))?;
+        state.parts("mean_first", blocks.iter_mut().map(|b| &mut b.mean_first[..]))?;
+        state.parts("mean_second", blocks.iter_mut().map(|b| &mut b.mean_second[..]))?;
+        state.parts("rho_first", blocks.iter_mut().map(|b| &mut b.rho_first[..]))?;
+        state.parts("rho_second", blocks.iter_mut().map(|b| &mut b.rho_second[..]))?;
+        let mut removes = !self.removed.is_empty();
+        state.flag("removes", &mut removes)?;
+        self.removed.resize(if removes { self.blocks.len() } else { 0 }, [false; BLOCK]);
+        let mut words: Vec<u64> = self.removed.iter().flat_map(|r| r.chunks(64).map(to_word)).collect();
+        state.array("removed", &mut words)?;
+        let bits = words.iter().flat_map(|word| (0..64).map(move |i| word >> i & 1 == 1));
+        self.removed.iter_mut().flatten().zip(bits).for_each(|(removed, bit)| *removed = bit);
+        Ok(())
+    }
+}
+
+/// Up to 64 flags as bits.
+fn to_word(flags: &[bool]) -> u64 {
+    flags.iter().enumerate().fold(0, |word, (i, flag)| word | u64::from(*flag) << i)
 }
 
 /// The gradients of a pass in which every row had a draw of its own.

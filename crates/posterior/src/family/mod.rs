@@ -21,10 +21,11 @@ pub use score_function::ScoreFunction;
 use crate::error::{Error, Result};
 use crate::optim::Pull;
 use crate::rng::Key;
+use crate::snapshot::Stateful;
 
 /// A family q(w) with its optimiser: what a trainer needs of it. A step is one draw or several, each followed by the gradient
 /// g = ∇_w log p(D | w) there (with that of log p(w) where the prior is not normal).
-pub trait Family: Clone {
+pub trait Family: Clone + Stateful {
     /// Draws w; returns the part of KL[q ‖ p] that is closed: all of it for normal priors, the entropy part for others.
     fn draw(&mut self, key: Key, pulls: &[Pull], w: &mut [f32]) -> f64;
 

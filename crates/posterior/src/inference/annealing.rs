@@ -14,6 +14,7 @@ use crate::kernel::{Info, Metropolis, State, Target};
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{self, Stateful};
 
 const STEPS: Setting = Setting {
     name: "steps",
@@ -69,6 +70,18 @@ struct AnnealingChain<'a> {
     key: Key,
 }
 
+impl Stateful for AnnealingChain<'_> {
+    fn state(&mut self, state: &mut snapshot::State<'_>) -> Result<()> {
+        state.part("target", &mut self.target)?;
+        state.part("state", &mut self.state)?;
+        state.number("log_scale", &mut self.log_scale)?;
+        state.number("best_value", &mut self.best.0)?;
+        state.array("best", &mut self.best.1)?;
+        state.flag("moved", &mut self.moved)?;
+        state.count("t", &mut self.t)
+    }
+}
+
 impl Transition for AnnealingChain<'_> {
     fn next(&mut self) -> Result<Info> {
         let done = self.t as f64 / self.steps.max(1) as f64;
@@ -93,6 +106,9 @@ impl Transition for AnnealingChain<'_> {
     }
     fn evaluations(&self) -> (u64, u64) {
         (self.target.evaluations, self.target.not_finite)
+    }
+    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+        Some(self)
     }
 }
 

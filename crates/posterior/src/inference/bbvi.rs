@@ -24,6 +24,7 @@ use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose, fill_normals_par};
 use crate::settings::{Allowed, Default, Setting, Settings};
 use crate::simd_fn;
+use crate::snapshot::{State, Stateful};
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "bbvi",
@@ -198,7 +199,24 @@ impl<'p> BlackBoxTrainer<'p> {
     }
 }
 
+impl Stateful for BlackBoxTrainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        let dim = self.q.mean.len();
+        state.array("mean", &mut self.q.mean)?;
+        state.array("rho", &mut self.q.rho)?;
+        let [in_mean, in_rho] = &mut self.adams;
+        state.part("adam_mean", in_mean)?;
+        state.part("adam_rho", in_rho)?;
+        state.part("kl", &mut self.kl)?;
+        state.vector("kept_mean", &mut self.kept.mean, dim)?;
+        state.vector("kept_rho", &mut self.kept.rho, dim)
+    }
+}
+
 impl Stepper for BlackBoxTrainer<'_> {
+    fn kind(&self) -> &'static str {
+        "bbvi"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         BlackBoxTrainer::step(self, rows, plan)
     }

@@ -3,12 +3,14 @@
 //! A chain depends on its own key alone, so that neither the threads nor the order in which they take turns change a bit. Each turn is a few
 //! milliseconds of one chain; all chains come to their end together and every thread is busy until then. Memory: chains × kept draws × P numbers in f32.
 
+use super::checkpoint::Unit;
 use super::observer::{ChainProgress, Flow, Observer, Progress};
 use crate::diagnose::{Trace, r_hat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Info;
 use crate::posterior::{Chain, Chains};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -66,6 +68,10 @@ pub trait Transition: Send {
     }
     /// Evaluations of the density so far, and how many of them were not finite.
     fn evaluations(&self) -> (u64, u64);
+    /// Its state, if that can be kept. A chain without one begins anew after an interruption, with the same draws.
+    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+        None
+    }
 }
 
 /// How many chains, and how long.
@@ -132,6 +138,7 @@ struct Job<'a> {
     adapts: bool,
     /// Evaluations at the last kept draw.
     counted: u64,
+    unit: Option<Unit>,
 }
 
 /// What the threads share.
@@ -150,15 +157,17 @@ struct Shared<'a, 'o> {
 /// Makes chain c. It is called on the thread that takes the chain's first turn.
 pub type MakeChain<'m, 'a> = &'m (dyn Fn(usize) -> Result<Box<dyn Transition + 'a>> + Sync);
 
-/// Runs the chains. Where the observer stops them, what was drawn is returned and marked incomplete.
+/// Runs the chains, each from where the checkpoint has it. Where the observer stops them, what was drawn is returned and marked incomplete.
 pub fn run_chains<'a>(
     plan: ChainPlan,
     dim: usize,
     make: MakeChain<'_, 'a>,
     observer: &mut dyn Observer,
 ) -> Result<Chains> {
+    let checkpoint = observer.checkpoint();
     let job = |number| Job {
         number,
+        unit: checkpoint.as_ref().map(|c| c.unit(format!("chain-{number}"))),
         done: 0,
         sampler: None,
         kept: Chain { w: Vec::with_capacity(plan.draws * dim), thin: plan.thin, ..Chain::default() },
@@ -185,6 +194,9 @@ pub fn run_chains<'a>(
     }
     let mut jobs: Vec<Job> = shared.finished.into_iter().chain(shared.waiting).collect();
     jobs.sort_by_key(|j| j.number);
+    for job in jobs.iter_mut().filter(|j| j.done < plan.transitions()) {
+        job.keep(plan, dim, true)?;
+    }
     let incomplete = jobs.iter().any(|j| j.done < plan.transitions());
     if jobs.iter().all(|j| j.kept.draws() == 0) {
         return Err(ErrorKind::Interrupted.into());
@@ -209,7 +221,7 @@ fn work<'a>(plan: ChainPlan, dim: usize, make: MakeChain<'_, 'a>, shared: &Mutex
             }
         };
         let before = job.done;
-        let turn = job.turn(plan, dim, make);
+        let turn = job.turn(plan, dim, make).and_then(|()| job.keep(plan, dim, false));
         let mut shared = lock(shared);
         shared.done += (job.done - before) as u64;
         if let Err(error) = turn {
@@ -260,14 +272,80 @@ fn r_hat_so_far(seen: &[Vec<f64>]) -> f64 {
     if trace.is_usable() { r_hat(&trace) } else { f64::NAN }
 }
 
+/// A chain and what it has kept, as one state: the chain's own is left out when it has come to its end.
+struct Kept<'j, 'a> {
+    job: &'j mut Job<'a>,
+    plan: ChainPlan,
+    dim: usize,
+}
+
+impl Stateful for Kept<'_, '_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        let (job, plan) = (&mut *self.job, self.plan);
+        state.count("done", &mut job.done)?;
+        state.count("accepted", &mut job.accepted)?;
+        state.number("acceptance", &mut job.acceptance)?;
+        state.count("counted", &mut job.counted)?;
+        state.flag("adapts", &mut job.adapts)?;
+        let kept = &mut job.kept;
+        state.vector("log_density", &mut kept.log_density, plan.draws)?;
+        let draws = kept.log_density.len();
+        kept.w.resize(draws * self.dim, 0.0);
+        state.array("w", &mut kept.w)?;
+        state.vector("energy", &mut kept.energy, draws)?;
+        let mut gradients: Vec<u64> = kept.gradients.iter().map(|g| u64::from(*g)).collect();
+        gradients.resize(draws, 0);
+        state.array("gradients", &mut gradients)?;
+        kept.gradients = gradients.iter().map(|g| u32::try_from(*g).unwrap_or(u32::MAX)).collect();
+        state.count("warmup_gradients", &mut kept.warmup_gradients)?;
+        state.number("step_size", &mut kept.step_size)?;
+        state.number("mean_acceptance", &mut kept.acceptance)?;
+        state.count("divergences", &mut kept.divergences)?;
+        state.count("not_finite", &mut kept.not_finite)?;
+        if job.done > plan.transitions() || draws != job.done.saturating_sub(plan.warmup) / plan.thin {
+            let what = format!("{draws} draws do not follow from {} transitions", job.done);
+            return Err(Error::setting(what, "begin the fit anew"));
+        }
+        match job.sampler.as_mut().and_then(|s| s.stateful()) {
+            Some(sampler) if job.done < plan.transitions() => state.part("chain", sampler),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl<'a> Job<'a> {
+    /// Makes the chain, where the checkpoint has it or at its start.
+    fn begin(&mut self, plan: ChainPlan, dim: usize, make: MakeChain<'_, 'a>) -> Result<()> {
+        self.sampler = Some(make(self.number)?);
+        if let Some(unit) = self.unit.take() {
+            unit.resume(&mut Kept { job: self, plan, dim })?;
+            self.unit = Some(unit);
+        }
+        Ok(())
+    }
+
+    /// Hands in the state, if it is asked for, or if this is the end.
+    fn keep(&mut self, plan: ChainPlan, dim: usize, always: bool) -> Result<()> {
+        let finished = self.done == plan.transitions();
+        let Some(mut unit) = self.unit.take() else { return Ok(()) };
+        let can = finished || self.sampler.as_mut().is_some_and(|s| s.stateful().is_some());
+        if can && (always || finished || unit.due()) {
+            unit.keep(&mut Kept { job: self, plan, dim })?;
+        } else if unit.due() {
+            unit.pass();
+        }
+        // A chain at its end is not asked again.
+        self.unit = Some(unit).filter(|_| !finished);
+        Ok(())
+    }
+
     /// Transitions for the length of a turn.
     fn turn(&mut self, plan: ChainPlan, dim: usize, make: MakeChain<'_, 'a>) -> Result<()> {
         let started = Instant::now();
-        let sampler = match &mut self.sampler {
-            Some(sampler) => sampler,
-            none => none.insert(make(self.number)?),
-        };
+        if self.sampler.is_none() {
+            self.begin(plan, dim, make)?;
+        }
+        let Some(sampler) = &mut self.sampler else { return Ok(()) };
         self.adapts = sampler.adapts_step_size();
         while self.done < plan.transitions() && started.elapsed() < TURN {
             let info = sampler.next()?;

@@ -6,12 +6,14 @@
 
 use super::train::{StepPlan, Stepper};
 use super::variational::RecordedKl;
+use crate::error::Result;
 use crate::family::Family;
 use crate::nn::Mode;
 use crate::optim::Pull;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
+use crate::snapshot::{State, Stateful};
 
 /// Ascends the ELBO of a family.
 pub struct FamilyTrainer<'p, F> {
@@ -79,7 +81,18 @@ impl<'p, F: Family> FamilyTrainer<'p, F> {
     }
 }
 
+impl<F: Family> Stateful for FamilyTrainer<'_, F> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("family", &mut self.family)?;
+        state.part("kl", &mut self.kl)?;
+        state.optional("kept", &mut self.kept, || self.family.clone())
+    }
+}
+
 impl<F: Family> Stepper for FamilyTrainer<'_, F> {
+    fn kind(&self) -> &'static str {
+        "family"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         FamilyTrainer::step(self, rows, plan)
     }

@@ -21,6 +21,7 @@ use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 
 const PER: Setting = Setting {
     name: "per",
@@ -190,7 +191,22 @@ impl<'p> Trainer<'p> {
     }
 }
 
+impl Stateful for Trainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.array("w", &mut self.w)?;
+        state.array("log_alpha", &mut self.log_alpha)?;
+        state.part("adam", &mut self.adam)?;
+        state.part("alpha_adam", &mut self.alpha_adam)?;
+        state.part("kl", &mut self.kl)?;
+        state.vector("kept_w", &mut self.kept.0, self.w.len())?;
+        state.vector("kept_log_alpha", &mut self.kept.1, self.log_alpha.len())
+    }
+}
+
 impl Stepper for Trainer<'_> {
+    fn kind(&self) -> &'static str {
+        "dropout"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         self.set_variance();
         let weights = Weights::Noisy(Noisy { noise: RowNoise::Local, mean: &self.w, spread: &self.variance });

@@ -21,6 +21,7 @@ use crate::kernel::{Hmc, Info, Move, State, Target};
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{self, Stateful};
 
 pub(super) const TARGET_ACCEPT: Setting = Setting {
     name: "target_accept",
@@ -192,6 +193,23 @@ impl HmcChain<'_> {
     }
 }
 
+impl Stateful for HmcChain<'_> {
+    fn state(&mut self, state: &mut snapshot::State<'_>) -> Result<()> {
+        state.part("target", &mut self.target)?;
+        state.part("state", &mut self.state)?;
+        state.array("variance", &mut self.variance)?;
+        state.part("scales", &mut self.scales)?;
+        state.part("dual", &mut self.dual)?;
+        state.number("step_size", &mut self.step_size)?;
+        state.vector("turning", &mut self.turning, MEASURED)?;
+        state.count("t", &mut self.t)?;
+        if state.resumes() && self.tempered > 0 {
+            self.target.temper(share_of_data(self.t, self.tempered));
+        }
+        Ok(())
+    }
+}
+
 impl Transition for HmcChain<'_> {
     fn next(&mut self) -> Result<Info> {
         if self.tempered > 0 && self.t <= self.tempered {
@@ -215,6 +233,9 @@ impl Transition for HmcChain<'_> {
     }
     fn evaluations(&self) -> (u64, u64) {
         (self.target.evaluations, self.target.not_finite)
+    }
+    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+        Some(self)
     }
 }
 

@@ -5,6 +5,7 @@
 //! it means something. With the prior as q, or in more than a few dozen dimensions, it mostly does not, and says so.
 //! Reference: Vehtari et al. (2024), JMLR 25(72). Cost: the proposal's fit, one log joint for each draw; memory of the draws that are kept.
 
+use super::checkpoint::Unit;
 use super::observer::{Flow, Observer, Progress};
 use super::train::{BATCH_SIZE, EPOCHS, FitSummary};
 use super::{Fit, Method, MethodEntry, find};
@@ -15,6 +16,7 @@ use crate::posterior::{Posterior, PriorDraws, WeightedPosterior};
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 use std::time::Instant;
 
 const PROPOSAL: Setting = Setting {
@@ -91,9 +93,15 @@ impl ImportanceSampling {
     /// Log weights of all draws, with looks at the observer in between.
     fn weigh(&self, problem: &Problem, q: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Weights> {
         let draws = self.settings.count("draws");
-        let mut weights = Vec::with_capacity(draws);
         let parts = draws.div_ceil(PART);
-        for part in 0..parts {
+        let mut unit = Unit::of(observer.checkpoint(), "weights", key);
+        let mut work = Weighed { weights: Vec::with_capacity(draws), most: draws };
+        if let Some(unit) = &unit {
+            unit.resume(&mut work)?;
+        }
+        while work.weights.len() < draws {
+            let weights = &mut work.weights;
+            let part = weights.len() / PART;
             let progress = Progress {
                 step: weights.len() as u64,
                 steps: draws as u64,
@@ -101,9 +109,14 @@ impl ImportanceSampling {
                 epochs: parts,
                 objective: f64::NAN,
             };
-            if observer.progress(&progress) == Flow::Stop {
+            let stop = observer.progress(&progress) == Flow::Stop;
+            if let Some(unit) = unit.as_mut().filter(|u| stop || u.due()) {
+                unit.keep(&mut work)?;
+            }
+            if stop {
                 return Err(ErrorKind::Interrupted.into());
             }
+            let weights = &mut work.weights;
             let count = PART.min(draws - weights.len());
             let found = importance_weights(problem, q, count, key.step(part as u64)).ok_or_else(|| {
                 let what = format!("a posterior of kind '{}' has no density to divide by", q.kind());
@@ -111,7 +124,26 @@ impl ImportanceSampling {
             })?;
             weights.extend(found);
         }
-        Ok(Weights::new(&weights))
+        if let Some(unit) = &mut unit {
+            unit.keep(&mut work)?;
+        }
+        Ok(Weights::new(&work.weights))
+    }
+}
+
+/// Log weights so far, whole parts of them.
+struct Weighed {
+    weights: Vec<f64>,
+    most: usize,
+}
+
+impl Stateful for Weighed {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.vector("log_weights", &mut self.weights, self.most)?;
+        if self.weights.len() < self.most && !self.weights.len().is_multiple_of(PART) {
+            return Err(Error::setting(format!("{} weights are no whole parts", self.weights.len()), "begin anew"));
+        }
+        Ok(())
     }
 }
 

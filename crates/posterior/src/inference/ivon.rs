@@ -22,6 +22,7 @@ use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 
 // The defaults of learning_rate, hessian_init and beta2 reach the ELBO of `mean-field` with direct sampling, or a higher one, on four of
 // five UCI sets of 300 to 1600 rows (50 units, 10 000 steps; Boston is the fifth), and mostly so for rates from 0.03 to 0.1, first
@@ -168,7 +169,19 @@ impl<'p> IvonTrainer<'p> {
     }
 }
 
+impl Stateful for IvonTrainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("family", &mut self.family)?;
+        state.number("other_penalty", &mut self.other_penalty.0)?;
+        state.count("other_penalty_steps", &mut self.other_penalty.1)?;
+        state.optional("kept", &mut self.kept, || self.family.clone())
+    }
+}
+
 impl Stepper for IvonTrainer<'_> {
+    fn kind(&self) -> &'static str {
+        "ivon"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         IvonTrainer::step(self, rows, plan)
     }

@@ -23,6 +23,7 @@ use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 
 /// How a step's gradient is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,7 +275,18 @@ fn by_row(buffers: &Option<ByRowBuffers>, fixed: usize) -> Option<ByRow<'_>> {
     buffers.as_ref().map(|b| ByRow { noise: b.noise, spread: &b.d_spread, fixed })
 }
 
+impl Stateful for MeanFieldTrainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("family", &mut self.family)?;
+        state.part("kl", &mut self.kl)?;
+        state.optional("kept", &mut self.kept, || self.family.clone())
+    }
+}
+
 impl Stepper for MeanFieldTrainer<'_> {
+    fn kind(&self) -> &'static str {
+        "mean-field"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         MeanFieldTrainer::step(self, rows, plan)
     }

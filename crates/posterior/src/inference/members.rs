@@ -3,6 +3,7 @@
 //! Member k is keyed by (key, member, k) alone, so that neither threads nor the number of members change it. As many run at a
 //! time as there are threads: more would only hold memory, and their own parallel parts would nest without bound.
 
+use super::checkpoint::Checkpoint;
 use super::observer::{Flow, Observer, Progress};
 use super::train::{EpochRecord, FitSummary};
 use super::{Fit, Method};
@@ -183,6 +184,11 @@ impl Observer for Seat<'_, '_> {
             shared.warned.push(words);
             shared.observer.warn(message);
         }
+    }
+
+    /// Units have keys of their own: those of all members stand side by side.
+    fn checkpoint(&mut self) -> Option<Checkpoint> {
+        self.audience.lock().observer.checkpoint()
     }
 }
 

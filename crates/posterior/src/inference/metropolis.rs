@@ -13,6 +13,7 @@ use crate::kernel::{Info, Metropolis, State, Target};
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Default, Setting, Settings};
+use crate::snapshot::{self, Stateful};
 
 const SETTINGS: &[Setting] = &[
     CHAINS,
@@ -54,6 +55,17 @@ struct MetropolisChain<'a> {
     key: Key,
 }
 
+impl Stateful for MetropolisChain<'_> {
+    fn state(&mut self, state: &mut snapshot::State<'_>) -> Result<()> {
+        state.part("target", &mut self.target)?;
+        state.part("state", &mut self.state)?;
+        state.number("log_scale", &mut self.log_scale)?;
+        state.array("std", &mut self.std)?;
+        state.part("moments", &mut self.moments)?;
+        state.count("t", &mut self.t)
+    }
+}
+
 impl Transition for MetropolisChain<'_> {
     fn next(&mut self) -> Result<Info> {
         let scale = self.log_scale.exp();
@@ -80,6 +92,9 @@ impl Transition for MetropolisChain<'_> {
     }
     fn evaluations(&self) -> (u64, u64) {
         (self.target.evaluations, self.target.not_finite)
+    }
+    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+        Some(self)
     }
 }
 

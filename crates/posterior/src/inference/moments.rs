@@ -25,6 +25,7 @@ use crate::prior::Prior;
 use crate::problem::{MomentsDensity, Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::Settings;
+use crate::snapshot::{State, Stateful};
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "moments",
@@ -120,7 +121,18 @@ impl<'p> MomentsTrainer<'p> {
     }
 }
 
+impl Stateful for MomentsTrainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("family", &mut self.family)?;
+        state.part("kl", &mut self.kl)?;
+        state.optional("kept", &mut self.kept, || self.family.clone())
+    }
+}
+
 impl Stepper for MomentsTrainer<'_> {
+    fn kind(&self) -> &'static str {
+        "moments"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         MomentsTrainer::step(self, rows, plan)
     }

@@ -1,5 +1,7 @@
 //! Progress, seen from outside: the library never prints.
 
+use super::checkpoint::Checkpoint;
+
 /// How far a fit is.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
@@ -59,6 +61,11 @@ pub trait Observer: Send {
 
     /// Something the user should know.
     fn warn(&mut self, message: &str);
+
+    /// Where the fit finds and leaves the states of its units, if anybody wants them.
+    fn checkpoint(&mut self) -> Option<Checkpoint> {
+        None
+    }
 }
 
 /// Watches nothing.

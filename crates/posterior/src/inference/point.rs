@@ -1,6 +1,7 @@
 //! One parameter vector and Adam: the state behind maximum likelihood and MAP.
 
 use super::train::{StepPlan, Stepper};
+use crate::error::Result;
 use crate::math::elementwise::axpy;
 use crate::math::special::HALF_LN_TAU;
 use crate::nn::Mode;
@@ -9,6 +10,7 @@ use crate::posterior::{DropoutBlock, drop_units};
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
+use crate::snapshot::{State, Stateful};
 
 /// Ascends log p(D | w) (maximum likelihood) or log p(w, D) (MAP) by Adam.
 pub struct PointTrainer<'p> {
@@ -133,7 +135,19 @@ impl<'p> PointTrainer<'p> {
     }
 }
 
+impl Stateful for PointTrainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.array("w", &mut self.w)?;
+        state.part("adam", &mut self.adam)?;
+        state.vector("kept", &mut self.kept, self.w.len())?;
+        state.count("step", &mut self.step)
+    }
+}
+
 impl Stepper for PointTrainer<'_> {
+    fn kind(&self) -> &'static str {
+        "point"
+    }
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
         PointTrainer::step(self, rows, plan)
     }

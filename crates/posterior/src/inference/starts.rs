@@ -2,11 +2,12 @@
 //! draws of a model that was fitted before.
 
 use super::annealing;
+use super::checkpoint::{Unit, once};
 use super::observer::{Flow, Observer, Progress};
 use super::point::PointTrainer;
 use super::train::StepPlan;
 use crate::data::Batches;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Target;
 use crate::nn::Mode;
 use crate::posterior::{Draw, Posterior};
@@ -61,11 +62,15 @@ impl<'p> Starts<'p> {
             return Ok(starts);
         }
         for c in 0..chains {
+            let unit = Unit::of(observer.checkpoint(), "start", key.derive(c as u64));
             match settings.text("start") {
-                "modes" => starts.found.push(near_mode(problem, key.derive(c as u64), observer)?),
-                "annealing" => starts.found.push(starts.annealed(c)?),
+                "modes" => starts.found.push(once(unit, || near_mode(problem, key.derive(c as u64), observer))?),
+                "annealing" => starts.found.push(once(unit, || starts.annealed(c))?),
                 _ => {}
             }
+        }
+        if starts.found.iter().any(|w| w.len() != problem.dim()) {
+            return Err(Error::setting("the starts of the chains are of another model", "begin the fit anew"));
         }
         Ok(starts)
     }

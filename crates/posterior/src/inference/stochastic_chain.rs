@@ -18,6 +18,7 @@ use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{self, Stateful};
 use std::time::Instant;
 
 pub(super) const STOCHASTIC_CHAINS: Setting = CHAINS;
@@ -141,6 +142,14 @@ impl<'p> StochasticTrainer<'p> {
     }
 }
 
+impl Stateful for StochasticTrainer<'_> {
+    fn state(&mut self, state: &mut snapshot::State<'_>) -> Result<()> {
+        state.array("w", &mut self.w)?;
+        state.array("momentum", &mut self.momentum)?;
+        state.part("preconditioner", &mut self.preconditioner)
+    }
+}
+
 /// How the step size goes on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Course {
@@ -193,6 +202,18 @@ impl StochasticChain<'_> {
     }
 }
 
+impl Stateful for StochasticChain<'_> {
+    fn state(&mut self, state: &mut snapshot::State<'_>) -> Result<()> {
+        state.part("trainer", &mut self.trainer)?;
+        state.count("t", &mut self.t)?;
+        state.count("steps", &mut self.steps)?;
+        if state.resumes() {
+            self.batches.seek(self.steps);
+        }
+        Ok(())
+    }
+}
+
 impl Transition for StochasticChain<'_> {
     fn next(&mut self) -> Result<Info> {
         let value = if self.t < self.plan.warmup {
@@ -233,6 +254,9 @@ impl Transition for StochasticChain<'_> {
     }
     fn evaluations(&self) -> (u64, u64) {
         (self.steps, 0)
+    }
+    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+        Some(self)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::posterior::{LowRankPosterior, MixturePosterior};
 use crate::problem::{Problem, Rows};
 use crate::rng::{Key, Purpose, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings, Value, joined};
+use crate::snapshot::{State, Stateful};
 
 const OWN: [Setting; 4] = [
     Setting {
@@ -220,7 +221,17 @@ impl<'p> SwagTrainer<'p> {
     }
 }
 
+impl Stateful for SwagTrainer<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("point", &mut self.point)?;
+        state.part("path", &mut self.path)
+    }
+}
+
 impl Stepper for SwagTrainer<'_> {
+    fn kind(&self) -> &'static str {
+        "swag"
+    }
     /// The rows are its own: see the head of this file.
     fn step(&mut self, _: Rows<'_>, plan: StepPlan) -> f64 {
         SwagTrainer::step(self, plan)
@@ -252,6 +263,15 @@ pub struct PathMoments {
     /// K columns; the oldest is written over.
     deviations: Vec<f32>,
     rank: usize,
+}
+
+impl Stateful for PathMoments {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("count", &mut self.count)?;
+        state.array("mean", &mut self.mean)?;
+        state.array("squares", &mut self.squares)?;
+        state.array("deviations", &mut self.deviations)
+    }
 }
 
 impl PathMoments {

@@ -1,5 +1,6 @@
 //! The loop that all stochastic-gradient methods share: epochs, mini-batches, learning rate, β, early stopping, records.
 
+use super::checkpoint::Unit;
 use super::observer::{Flow, Observer, Progress};
 use crate::data::Batches;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,6 +8,7 @@ use crate::optim::Schedule;
 use crate::problem::{Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -81,8 +83,13 @@ pub struct StepPlan {
     pub beta: f64,
 }
 
-/// A method's state that can take a step.
-pub(super) trait Stepper {
+/// The state of a fit by steps: it can be driven by hand, stopped after any step and resumed with the same bits.
+///
+/// A step allocates nothing. [`Stateful::snapshot`] and [`Stateful::resume`] keep the state and come back to it; the step number of the plan is
+/// the state of the random numbers.
+pub trait Stepper: Stateful {
+    /// A word for what is fitted; of two trainings of one fit with the same key, it differs.
+    fn kind(&self) -> &'static str;
     /// Takes a step on some rows; returns the estimate of log p(D | w) there.
     fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64;
     /// The penalty where the state is now.
@@ -130,7 +137,76 @@ pub(super) fn epochs(problem: &Problem, settings: &Settings) -> usize {
     }
 }
 
-/// Runs the epochs.
+/// Where a training is.
+struct Course {
+    /// Steps of this epoch, and the sum of their values.
+    in_epoch: usize,
+    sum: f64,
+    /// The highest objective, and the epoch it was in.
+    best: f64,
+    best_epoch: Option<usize>,
+    finished: bool,
+    summary: FitSummary,
+}
+
+impl Stateful for Course {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("in_epoch", &mut self.in_epoch)?;
+        state.number("sum", &mut self.sum)?;
+        state.number("best", &mut self.best)?;
+        let mut has_best = self.best_epoch.is_some();
+        let mut best_epoch = self.best_epoch.unwrap_or(0);
+        state.flag("has_best", &mut has_best)?;
+        state.count("best_epoch", &mut best_epoch)?;
+        self.best_epoch = has_best.then_some(best_epoch);
+        state.flag("finished", &mut self.finished)?;
+        let s = &mut self.summary;
+        state.count("steps", &mut s.steps)?;
+        state.number("seconds", &mut s.seconds)?;
+        state.flag("stopped_early", &mut s.stopped_early)?;
+        state.count("epochs", &mut s.epochs)?;
+        let mut epochs: Vec<u64> = s.trace.iter().map(|e| e.epoch as u64).collect();
+        let numbers = |e: &EpochRecord| [e.objective, e.nll, e.penalty, e.beta];
+        let mut numbers: Vec<f64> = s.trace.iter().flat_map(numbers).collect();
+        state.vector("trace.epochs", &mut epochs, s.trace.capacity())?;
+        numbers.resize(4 * epochs.len(), 0.0);
+        state.array("trace.numbers", &mut numbers)?;
+        s.trace.clear();
+        s.trace.extend(epochs.iter().zip(numbers.as_chunks().0).map(|(epoch, &[objective, nll, penalty, beta])| {
+            EpochRecord { epoch: *epoch as usize, objective, nll, penalty, beta }
+        }));
+        Ok(())
+    }
+}
+
+impl Course {
+    /// Whether a training of so many steps and epochs can be here.
+    fn check(&self, per_epoch: usize, epochs: usize) -> Result<()> {
+        let s = &self.summary;
+        let steps = (s.trace.len() * per_epoch + self.in_epoch) as u64;
+        let best = self.best_epoch.is_none_or(|b| b < s.trace.len());
+        if self.finished || (best && self.in_epoch <= per_epoch && s.trace.len() <= epochs && s.steps == steps) {
+            return Ok(());
+        }
+        let what = format!("step {} does not fit into {epochs} epochs of {per_epoch} steps", s.steps);
+        Err(Error::setting(what, "begin the fit anew"))
+    }
+}
+
+/// A training as one state.
+struct Training<'a> {
+    course: &'a mut Course,
+    stepper: &'a mut dyn Stepper,
+}
+
+impl Stateful for Training<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("course", self.course)?;
+        state.part("stepper", self.stepper)
+    }
+}
+
+/// Runs the epochs. What the checkpoint has of this training is not done again.
 pub(super) fn train(
     stepper: &mut dyn Stepper,
     problem: &Problem,
@@ -147,19 +223,40 @@ pub(super) fn train(
     let patience = settings.count("patience");
     let steps = (epochs * per_epoch) as u64;
     let schedule = Schedule::new(settings, steps);
-    let mut summary = FitSummary {
-        steps: 0,
-        seconds: 0.0,
-        stopped_early: false,
-        penalty_name: stepper.penalty_name().to_owned(),
-        epochs: 0,
-        trace: Vec::with_capacity(epochs),
+    let mut at = Course {
+        in_epoch: 0,
+        sum: 0.0,
+        best: f64::NEG_INFINITY,
+        best_epoch: None,
+        finished: false,
+        summary: FitSummary {
+            steps: 0,
+            seconds: 0.0,
+            stopped_early: false,
+            penalty_name: stepper.penalty_name().to_owned(),
+            epochs: 0,
+            trace: Vec::with_capacity(epochs),
+        },
     };
-    let (mut best, mut best_epoch) = (f64::NEG_INFINITY, None);
-    for epoch in 0..epochs {
-        let mut sum = 0.0;
-        for i in 0..per_epoch {
-            let step = summary.steps;
+    let mut unit = Unit::of(observer.checkpoint(), stepper.kind(), key);
+    if let Some(unit) = &unit
+        && unit.resume(&mut Training { course: &mut at, stepper: &mut *stepper })?
+    {
+        at.check(per_epoch, epochs)?;
+        batches.seek(at.summary.steps);
+    }
+    let before = at.summary.seconds;
+    let mut keep = |at: &mut Course, stepper: &mut dyn Stepper, always: bool| match &mut unit {
+        Some(unit) if always || unit.due() => {
+            at.summary.seconds = before + started.elapsed().as_secs_f64();
+            unit.keep(&mut Training { course: at, stepper })
+        }
+        _ => Ok(()),
+    };
+    while !at.finished && !at.summary.stopped_early && at.summary.trace.len() < epochs {
+        let epoch = at.summary.trace.len();
+        while at.in_epoch < per_epoch {
+            let step = at.summary.steps;
             let beta = tempering.at(step, steps);
             let plan = StepPlan { step, rate: schedule.rate(step), beta };
             let batch = batches.next();
@@ -168,38 +265,45 @@ pub(super) fn train(
             if !value.is_finite() {
                 return Err(diverged("log-likelihood", value, step + 1));
             }
-            sum += value;
-            summary.steps += 1;
-            if step.is_multiple_of(16) || i + 1 == per_epoch {
-                let objective = summary.trace.last().map_or(f64::NAN, |e| e.objective);
-                let progress = Progress { step: summary.steps, steps, epoch: epoch + 1, epochs, objective };
+            at.sum += value;
+            at.summary.steps += 1;
+            at.in_epoch += 1;
+            keep(&mut at, stepper, false)?;
+            if step.is_multiple_of(16) || at.in_epoch == per_epoch {
+                let objective = at.summary.trace.last().map_or(f64::NAN, |e| e.objective);
+                let progress = Progress { step: at.summary.steps, steps, epoch: epoch + 1, epochs, objective };
                 if observer.progress(&progress) == Flow::Stop {
+                    keep(&mut at, stepper, true)?;
                     return Err(ErrorKind::Interrupted.into());
                 }
             }
         }
-        let beta = tempering.at(summary.steps.saturating_sub(1), steps);
-        let (nll, penalty) = (-sum / per_epoch as f64, stepper.penalty());
+        let beta = tempering.at(at.summary.steps.saturating_sub(1), steps);
+        let (nll, penalty) = (-at.sum / per_epoch as f64, stepper.penalty());
+        (at.in_epoch, at.sum) = (0, 0.0);
         if !penalty.is_finite() {
-            return Err(diverged(stepper.penalty_name(), penalty, summary.steps));
+            return Err(diverged(stepper.penalty_name(), penalty, at.summary.steps));
         }
-        summary.trace.push(EpochRecord { epoch: epoch + 1, objective: -nll - beta * penalty, nll, penalty, beta });
+        at.summary.trace.push(EpochRecord { epoch: epoch + 1, objective: -nll - beta * penalty, nll, penalty, beta });
         // While β still rises, the objective is not the same from epoch to epoch.
         if patience > 0 && beta == tempering.beta && stepper.is_free() {
-            let full = summary.trace.iter().rev().take(SMOOTHED).take_while(|e| e.beta == tempering.beta);
+            let full = at.summary.trace.iter().rev().take(SMOOTHED).take_while(|e| e.beta == tempering.beta);
             let (count, total) = full.fold((0, 0.0), |(n, sum), e| (n + 1, sum + e.objective));
             let smooth = total / f64::from(count);
-            if count == SMOOTHED as u32 && smooth > best {
-                (best, best_epoch) = (smooth, Some(epoch));
+            if count == SMOOTHED as u32 && smooth > at.best {
+                (at.best, at.best_epoch) = (smooth, Some(epoch));
                 stepper.keep();
-            } else if best_epoch.is_some_and(|b| epoch - b >= patience) {
-                summary.stopped_early = true;
-                break;
+            } else if at.best_epoch.is_some_and(|b| epoch - b >= patience) {
+                at.summary.stopped_early = true;
             }
         }
     }
+    if at.finished {
+        return Ok(at.summary);
+    }
+    let summary = &mut at.summary;
     summary.epochs = summary.trace.len();
-    if let Some(best) = best_epoch {
+    if let Some(best) = at.best_epoch {
         stepper.restore();
         // What is returned is where the fit was then, and so is the last record.
         summary.trace.truncate(best + 1);
@@ -210,8 +314,10 @@ pub(super) fn train(
     let last = summary.trace.len();
     let every = summary.epochs.div_ceil(KEPT).max(1);
     summary.trace.retain(|e| e.epoch.is_multiple_of(every) || e.epoch == last);
-    summary.seconds = started.elapsed().as_secs_f64();
-    Ok(summary)
+    summary.seconds = before + started.elapsed().as_secs_f64();
+    at.finished = true;
+    keep(&mut at, stepper, true)?;
+    Ok(at.summary)
 }
 
 #[cfg(test)]
@@ -232,7 +338,17 @@ mod tests {
         kept: u64,
     }
 
+    impl Stateful for Scripted {
+        fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+            state.count("at", &mut self.at)?;
+            state.count("kept", &mut self.kept)
+        }
+    }
+
     impl Stepper for Scripted {
+        fn kind(&self) -> &'static str {
+            "scripted"
+        }
         fn step(&mut self, _: Rows<'_>, plan: StepPlan) -> f64 {
             self.at = plan.step;
             (self.script)(plan.step)

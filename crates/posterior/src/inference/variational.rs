@@ -9,6 +9,7 @@ use crate::nn::{Layout, Role};
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 
 pub(super) const SAMPLES: Setting = Setting {
     name: "samples",
@@ -90,6 +91,14 @@ pub(super) struct RecordedKl {
     last: f64,
     sum: f64,
     steps: u64,
+}
+
+impl Stateful for RecordedKl {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.number("last", &mut self.last)?;
+        state.number("sum", &mut self.sum)?;
+        state.count("steps", &mut self.steps)
+    }
 }
 
 impl RecordedKl {

@@ -5,6 +5,9 @@
 //! the marginal and the conditional variance of a correlated one, and does not grow with how far a chain that is not yet there
 //! has drifted (Seyboldt, Carlson & Carpenter 2026).
 
+use crate::error::Result;
+use crate::snapshot::{State, Stateful};
+
 /// ln ε by dual averaging.
 #[derive(Debug, Clone, Copy)]
 pub struct DualAveraging {
@@ -45,6 +48,17 @@ impl DualAveraging {
     /// ε after warm-up.
     pub fn averaged(&self) -> f64 {
         self.averaged.exp()
+    }
+}
+
+impl Stateful for DualAveraging {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.number("target", &mut self.target)?;
+        state.number("centre", &mut self.centre)?;
+        state.number("error", &mut self.error)?;
+        state.number("log_step", &mut self.log_step)?;
+        state.number("averaged", &mut self.averaged)?;
+        state.number("count", &mut self.count)
     }
 }
 
@@ -90,6 +104,14 @@ impl RunningMoments {
     }
 }
 
+impl Stateful for RunningMoments {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.number("count", &mut self.count)?;
+        state.array("mean", &mut self.mean)?;
+        state.array("squares", &mut self.squares)
+    }
+}
+
 /// The scale of every parameter, from the draws and forces of a window.
 #[derive(Debug, Clone)]
 pub struct Scales {
@@ -122,6 +144,13 @@ impl Scales {
         }
         self.draws.clear();
         self.forces.clear();
+    }
+}
+
+impl Stateful for Scales {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("draws", &mut self.draws)?;
+        state.part("forces", &mut self.forces)
     }
 }
 

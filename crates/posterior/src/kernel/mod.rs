@@ -18,6 +18,7 @@ pub use target::Target;
 
 use crate::error::Result;
 use crate::rng::Key;
+use crate::snapshot::{self, Stateful};
 
 /// Where a chain is: all that the next transition needs to know.
 #[derive(Debug, Clone)]
@@ -49,6 +50,14 @@ impl State {
     pub fn without_force(w: &[f64], target: &mut Target<'_>) -> Result<Option<State>> {
         let value = if w.iter().all(|v| v.is_finite()) { target.value(w)? } else { None };
         Ok(value.map(|value| State { w: w.to_vec(), value, force: Vec::new() }))
+    }
+}
+
+impl Stateful for State {
+    fn state(&mut self, state: &mut snapshot::State<'_>) -> Result<()> {
+        state.array("w", &mut self.w)?;
+        state.number("value", &mut self.value)?;
+        state.array("force", &mut self.force)
     }
 }
 

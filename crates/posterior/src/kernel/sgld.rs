@@ -6,10 +6,12 @@
 //! distance of a step. References: Welling & Teh (2011), ICML; Li et al. (2016), AAAI. Cost: one gradient of a mini-batch and one
 //! fused pass over memory.
 
+use crate::error::Result;
 use crate::math::Real;
 use crate::optim::{BLOCKS_PER_TASK, Pull, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
 use crate::simd_fn;
+use crate::snapshot::{State, Stateful};
 
 /// How fast v forgets.
 const DECAY: f32 = 0.99;
@@ -52,6 +54,15 @@ impl Preconditioner {
             self.correction = (1.0 / (1.0 - f64::from(DECAY).powi(t))) as f32;
         }
         Rms { decay: if self.learning { DECAY } else { 1.0 }, correction: self.correction, damping: self.damping }
+    }
+}
+
+impl Stateful for Preconditioner {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.array("squares", &mut self.squares)?;
+        state.count("steps", &mut self.steps)?;
+        state.array("correction", std::slice::from_mut(&mut self.correction))?;
+        state.flag("learning", &mut self.learning)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::problem::{LogDensity, Rejection};
+use crate::snapshot::{State, Stateful};
 
 /// A density with its counts.
 pub struct Target<'a> {
@@ -12,6 +13,14 @@ pub struct Target<'a> {
     pub not_finite: u64,
     /// What was wrong at the last of those.
     pub reason: Option<String>,
+}
+
+/// Of the density itself, nothing: it is a function of w.
+impl Stateful for Target<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("evaluations", &mut self.evaluations)?;
+        state.count("not_finite", &mut self.not_finite)
+    }
 }
 
 impl<'a> Target<'a> {

@@ -13,11 +13,11 @@ use crate::apply::calibrate::Calibration;
 use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
 use crate::error::{Error, Result};
 use crate::fitted::{Fitted, How, ModelFit, NetworkFit, predict_blocks};
-use crate::inference::{FitSummary, Observer, check_memory};
+use crate::inference::{Fingerprint, FitSummary, Observer, check_memory};
 use crate::likelihood::Likelihood;
 use crate::posterior::{Chains, Posterior};
 use crate::predict::{Predictive, TargetScale};
-use crate::rng::Key;
+use crate::rng::{Hash, Key};
 use crate::score::{Needs, ScoreBuilder, Scored};
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,6 +39,23 @@ pub struct Model {
     pub summary: FitSummary,
     /// What predicts.
     pub fitted: Arc<dyn Fitted>,
+}
+
+/// All that a fit follows from.
+fn fingerprint(recipe: &Recipe, data: &Dataset, start: Option<&dyn Posterior>, seed: u64) -> Result<Fingerprint> {
+    let recipe = serde_json::to_string(recipe)
+        .map_err(|e| Error::setting(format!("the recipe cannot be written ({e})"), "report this as a bug"))?;
+    let start = start.map(|start| {
+        let mut hash = Hash::new();
+        hash.bytes(start.kind().as_bytes());
+        for tensor in start.tensors() {
+            hash.bytes(tensor.name.as_bytes());
+            tensor.data.iter().for_each(|v| hash.word(u64::from(v.to_bits())));
+        }
+        start.packed().iter().for_each(|(_, bytes)| hash.bytes(bytes));
+        hash.to_string()
+    });
+    Ok(Fingerprint { data: data.fingerprint(), recipe, seed, start })
 }
 
 impl Model {
@@ -86,6 +103,10 @@ impl Model {
                 if recipe.leaves_prior_open() && start.is_none() {
                     **resolved = usual::with_prior_by_evidence(resolved, &problem, key)?.resolve(&encoder)?;
                     problem = problem.with_prior(resolved.prior.clone())?;
+                }
+                if let Some(checkpoint) = observer.checkpoint() {
+                    let own = fingerprint(&resolved.recipe, problem.data(), start.as_deref(), seed)?;
+                    checkpoint.identify(own)?;
                 }
                 if let Some(start) = start {
                     problem = problem.with_start(start)?;

@@ -4,9 +4,11 @@
 //! and writes w, m, v. State is kept in blocks of [`BLOCK`] numbers, which threads share out; each number's arithmetic is
 //! its own, so the bits do not depend on how.
 
+use crate::error::Result;
 use crate::math::Real;
 use crate::rng::BLOCK;
 use crate::simd_fn;
+use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -134,6 +136,14 @@ impl Adam {
                     update(w, &mut first[r.clone()], &mut second[r], g, pull.centre, pull.precision, step);
                 }
             });
+    }
+}
+
+impl Stateful for Adam {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.count("steps", &mut self.steps)?;
+        state.parts("first", self.blocks.iter_mut().map(|b| &mut b.first[..]))?;
+        state.parts("second", self.blocks.iter_mut().map(|b| &mut b.second[..]))
     }
 }
 

@@ -3,6 +3,7 @@
 mod attack;
 mod bbvi;
 mod calibration;
+mod checkpoint;
 mod closed_form;
 mod data_damaged;
 mod data_encode;
