@@ -4,25 +4,26 @@ use crate::cli::Common;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posterior::inference::{ChainProgress, Flow, Observer, Progress};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// Between two updates of the bar.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Whether the user has asked to stop.
-static STOP: AtomicBool = AtomicBool::new(false);
-/// What a program ends with when the user breaks it off.
-const BROKEN_OFF: i32 = 130;
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on Ctrl-C stops a fit at its next step, so that a sampler keeps what it has drawn; a second Ctrl-C ends the program.
+/// From now on Ctrl-C, and SIGTERM as service managers and batch systems send it, stop a fit at its next step, so that a sampler keeps what it
+/// has drawn; a second one ends the program with 128 + its number.
 pub fn catch_interrupt() {
-    // Where it cannot be caught, Ctrl-C ends the program as it does anyway.
-    let _ = ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(BROKEN_OFF);
-        }
-    });
+    for signal in [SIGINT, SIGTERM] {
+        // Where it cannot be caught, it ends the program as it does anyway. In this order: the first signal finds the flag still down.
+        let _ = register_conditional_shutdown(signal, 128 + signal, STOP.clone());
+        let _ = register(signal, STOP.clone());
+    }
 }
 
 /// Shows a fit to the user.
