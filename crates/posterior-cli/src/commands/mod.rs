@@ -102,6 +102,17 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
     })
 }
 
+/// Tells that text in a CSV is not quite what it was.
+fn tell_guarded(common: &Common, count: usize) {
+    if count > 0 {
+        let what = format!(
+            "{} that a spreadsheet would run as a formula got a ' before it; --raw writes text as it is",
+            crate::output::count(count, "cell")
+        );
+        crate::progress::notes(common, &[what]);
+    }
+}
+
 /// Most numbers that are kept in memory at once where all rows are needed together.
 const NUMBERS: usize = 1 << 30;
 

@@ -1,12 +1,12 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::{predictor, read};
+use super::{predictor, read, tell_guarded};
 use crate::cli::Predict;
-use crate::output::{check_writable, print};
+use crate::output::{check_writable, json_text, print_data};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
-use posterior::data::{Encoded, TargetKind};
+use posterior::data::{Encoded, TargetKind, guarded};
 use posterior::model::Model;
 use posterior::predict::{Predictive, Predictor};
 use serde_json::{Map, Value, json};
@@ -64,9 +64,15 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         );
         columns.spread(&encoded.kept_rows, table.rows());
     }
-    let text = if args.common.json { as_json(&columns, args.interval) } else { as_csv(&columns)? };
+    let text = if args.common.json {
+        json_text(&as_json(&columns, args.interval)).into_owned()
+    } else {
+        let (text, guarded) = as_csv(&columns, args.raw)?;
+        tell_guarded(&args.common, guarded);
+        text
+    };
     match &args.out {
-        None => print(&text),
+        None => print_data(&text),
         Some(path) => Ok(artifact::write_file(path, text.as_bytes())?),
     }
 }
@@ -149,18 +155,27 @@ fn short(v: f64) -> String {
     }
 }
 
-fn as_csv(columns: &Columns) -> anyhow::Result<String> {
+/// The file, and how many of its texts were guarded against being run as formulas.
+fn as_csv(columns: &Columns, raw: bool) -> anyhow::Result<(String, usize)> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(&columns.names)?;
+    let mut count = 0;
+    let mut text = |text: &str| match guarded(text).filter(|_| !raw) {
+        Some(safe) => {
+            count += 1;
+            safe
+        }
+        None => text.to_owned(),
+    };
+    writer.write_record(columns.names.iter().map(|name| text(name)))?;
     for row in &columns.rows {
         writer.write_record(row.iter().map(|cell| match cell {
             Cell::Number(v) => short(*v),
-            Cell::Text(t) => t.clone(),
-            Cell::Names(names) => names.join("|"),
+            Cell::Text(t) => text(t),
+            Cell::Names(names) => text(&names.join("|")),
             Cell::Empty => String::new(),
         }))?;
     }
-    Ok(String::from_utf8(writer.into_inner()?)?)
+    Ok((String::from_utf8(writer.into_inner()?)?, count))
 }
 
 fn as_json(columns: &Columns, interval: f64) -> String {
