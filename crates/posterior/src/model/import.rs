@@ -201,6 +201,7 @@ pub fn import(
         trace: Vec::new(),
     };
     Ok(Model {
+        mixing: None,
         recipe: resolved.recipe,
         encoder,
         seed: 0,

@@ -11,6 +11,7 @@ pub use usual::FEW;
 
 use crate::apply::calibrate::Calibration;
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind};
+use crate::diagnose::Mixing;
 use crate::error::Result;
 use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
@@ -36,6 +37,8 @@ pub struct Model {
     pub calibration: Option<Calibration>,
     /// How the fit went.
     pub summary: FitSummary,
+    /// Of a posterior made of chains: how well their predictions have mixed at the rows of the fit.
+    pub mixing: Option<Mixing>,
     /// f_w.
     pub network: Arc<dyn AnyNetwork>,
     /// p(y | f).
@@ -92,17 +95,21 @@ impl Model {
             problem = problem.with_start(start)?;
         }
         let fit = method.fit(&problem, Key::new(seed), observer)?;
-        Ok(Model {
+        let mut model = Model {
             recipe,
             encoder,
             seed,
             rows,
             calibration: None,
             summary: fit.summary,
+            mixing: None,
             network,
             likelihood,
             posterior: fit.posterior.into(),
-        })
+        };
+        let posterior = model.posterior.clone();
+        model.mixing = posterior.chains().map(|chains| Mixing::new(&model, chains, problem.data()));
+        Ok(model)
     }
 
     /// A predictor with S draws.
