@@ -10,6 +10,26 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
+/// z is known in six rows of thirty, all with one x: x drives y, and stays an input.
+#[test]
+fn dropping_rows_costs_no_column_its_place() {
+    let dir = folder();
+    let d = dir.path();
+    let row = |i: usize| match i {
+        0..6 => format!("5,{},{}\n", i % 3, i * 3),
+        _ => format!("{},,{}\n", i % 4, i * 3),
+    };
+    std::fs::write(d.join("e.csv"), format!("x,z,y\n{}", (0..30).map(row).collect::<String>())).unwrap();
+    let fit = ["fit", "e.csv", "--target", "y", "--missing", "drop", "--method", "map", "--set", "epochs=2"];
+    let said = succeed(d, &[&fit[..], &["--out", "m"]].concat()).stderr;
+    assert!(
+        said.contains("column 'x' has one value in the 6 complete rows") && said.contains("leave out column 'z'"),
+        "{said}"
+    );
+    let inspected = succeed(d, &["inspect", "m"]).stdout;
+    assert!(inspected.contains("2: x, z"), "{inspected}");
+}
+
 /// Too short to have mixed: said at once, and in the same words by every later question.
 #[test]
 fn a_fit_that_fails_its_own_check_says_so_and_the_verdict_stays() {
@@ -48,7 +68,8 @@ fn scores_that_rank_the_wrong_way_round_are_named() {
     assert!(wrong.contains("The wrong way round: ") && wrong.contains("more certain of the others"), "{wrong}");
     assert!(std::fs::read_to_string(d.join("r.html")).unwrap().contains("The wrong way round"));
     assert!(!said("far.csv").contains("wrong way"));
-    let reversed = |other: &str| json(&succeed(d, &["ood", "m", "wide.csv", other, "--json"]).stdout)["rows"][0].clone();
+    let reversed =
+        |other: &str| json(&succeed(d, &["ood", "m", "wide.csv", other, "--json"]).stdout)["rows"][0].clone();
     assert_eq!((&reversed("middle.csv")["reversed"], &reversed("far.csv")["reversed"]), (&true.into(), &false.into()));
     // The same rows: chance, not the wrong way round.
     assert!(!said("wide.csv").contains("wrong way"));
@@ -57,7 +78,9 @@ fn scores_that_rank_the_wrong_way_round_are_named() {
 /// Whether anything in the text would steer a terminal: C0 but line breaks, DEL, C1, bidirectional controls.
 fn steers(text: &str) -> bool {
     text.chars().any(|c| {
-        (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c)
+        (c.is_control() && c != '\n')
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c)
     })
 }
 
@@ -116,7 +139,8 @@ fn csv_for_spreadsheets_holds_no_formula() {
     let d = dir.path();
     let rows: String = (0..30).map(|i| format!("{i},{},{}\n", ["@k", "b"][i / 2 % 2], ["=1+1", "-2"][i % 2])).collect();
     std::fs::write(d.join("f.csv"), format!("=x,k,t\n{rows}")).unwrap();
-    let fit = ["fit", "f.csv", "--target", "t", "--text", "t", "--method", "map", "--set", "epochs=2", "--out", "m", "-q"];
+    let fit =
+        ["fit", "f.csv", "--target", "t", "--text", "t", "--method", "map", "--set", "epochs=2", "--out", "m", "-q"];
     succeed(d, &fit);
     let cells = |text: &str| text.lines().flat_map(|l| l.split(',')).map(str::to_owned).collect::<Vec<_>>();
     let runs = |cell: &String| cell.starts_with(['=', '+', '@']);

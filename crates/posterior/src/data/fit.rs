@@ -183,7 +183,10 @@ fn fixed(name: &str, features: &[(&str, &Column)], column: &Column, rows: usize)
     let why = most.map_or(String::new(), |(n, c)| {
         format!(": leave out column '{}', which is missing in {} of the others, to learn it", show(n), lost(c))
     });
-    format!("column '{}' has one value in the {rows} complete rows, so nothing is learnt of what else it does{why}", show(name))
+    format!(
+        "column '{}' has one value in the {rows} complete rows, so nothing is learnt of what else it does{why}",
+        show(name)
+    )
 }
 
 /// How to encode a column; none if it does not vary.

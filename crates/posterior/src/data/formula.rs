@@ -51,10 +51,8 @@ mod tests {
             assert_eq!(guarded(text), None, "{text}");
         }
         let cells = Column::Text(vec![Some("=1+1".into()), Some("b".into()), None]);
-        let table = Table::from_columns(vec![
-            ("=name".into(), cells),
-            ("x".into(), Column::Number(vec![-1.0, 2.0, 3.0])),
-        ]);
+        let table =
+            Table::from_columns(vec![("=name".into(), cells), ("x".into(), Column::Number(vec![-1.0, 2.0, 3.0]))]);
         let (safe, count) = table.unwrap().guarded();
         assert_eq!(count, 2);
         assert_eq!(String::from_utf8(safe.to_bytes().unwrap()).unwrap(), "'=name,x\n'=1+1,-1\nb,2\n,3\n");

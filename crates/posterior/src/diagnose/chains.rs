@@ -334,7 +334,8 @@ impl ChainReport {
 
     /// Why the draws can be trusted where nothing was found against them.
     pub fn praise(&self) -> String {
-        let all: Vec<&GroupReport> = self.weights.iter().chain([&self.predictions, &self.log_density]).filter(|g| !g.constant).collect();
+        let all: Vec<&GroupReport> =
+            self.weights.iter().chain([&self.predictions, &self.log_density]).filter(|g| !g.constant).collect();
         let r_hat = all.iter().map(|g| g.r_hat).fold(1.0, f64::max);
         let ess = all.iter().map(|g| g.ess_bulk.min(g.ess_tail)).fold(f64::INFINITY, f64::min);
         format!(

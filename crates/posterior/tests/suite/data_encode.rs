@@ -278,7 +278,8 @@ fn other_tables_are_checked_against_the_training_table() {
         "t.csv, line 2, column 'x': the value is missing; fill it in, or fit a model that takes missing values (by the mean, or by leaving rows out)"
     );
     // Columns that the model does not know may hold anything.
-    let read = csv("x,colour,on,note,far\n1,red,true,1,1\n3,blue,false,see below,inf\n", &encoder.read_options()).unwrap();
+    let read =
+        csv("x,colour,on,note,far\n1,red,true,1,1\n3,blue,false,see below,inf\n", &encoder.read_options()).unwrap();
     assert_eq!(encoder.encode(&read, false).unwrap().warnings.len(), 1);
     let counts = fit("x,n\n1,1\n2,2\n3,3\n4,4\n5,5\n", &EncodeOptions { task: Task::Count, ..options("n") }).encoder;
     assert_eq!(

@@ -88,8 +88,7 @@ impl Observer for Heard {
 #[test]
 fn chains_have_one_verdict_with_and_without_their_rows() {
     let method = ["draws", "warmup"].iter().fold(Choice::named("hmc"), |c, k| c.with(k, Value::Int(60)));
-    let recipe =
-        Recipe { network: NetworkSpec::parse("3", Activation::Tanh).unwrap(), method, ..Recipe::default() };
+    let recipe = Recipe { network: NetworkSpec::parse("3", Activation::Tanh).unwrap(), method, ..Recipe::default() };
     let options = EncodeOptions { target: "y".into(), ignore: vec!["kind".into()], ..EncodeOptions::default() };
     let mut heard = Heard(f64::NAN);
     let model = Model::fit(&recipe, &table(80), &options, 1, &mut heard).unwrap();
@@ -133,7 +132,7 @@ fn chains_get_the_sentence_they_deserve() {
     assert_eq!(good.verdict.trust, Trust::All, "{}", good.verdict.sentence());
     assert!(good.verdict.sentence().starts_with("Trust: 4 chains agree"));
     let report = good.chains.unwrap();
-    assert_eq!((report.chains, report.draws, report.rows), (4, 500, 100));
+    assert_eq!((report.chains, report.draws, report.rows), (4, 500, 80));
     assert!(report.weights.iter().all(|g| g.r_hat < 1.02 && g.ess_bulk > 1000.0));
 
     // The two hidden units change places, and their signs, in half of the chains: another w, the same function.
