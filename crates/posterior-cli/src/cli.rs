@@ -1,5 +1,6 @@
 //! The command line: every command with its flags.
 
+pub mod flags;
 mod judge;
 mod model;
 
@@ -64,7 +65,7 @@ pub enum Command {
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Print JSON, for machines
+    /// Print JSON, for machines: standard output holds the answer or {"error": …} and nothing else
     #[arg(long)]
     pub json: bool,
     /// Random numbers follow from this; the same seed gives the same bits [default: 0; of a fitted model, its own]
@@ -264,6 +265,9 @@ pub struct Predict {
     /// One pass of means and variances instead of draws: fast; dense networks under a diagonal Gaussian
     #[arg(long)]
     pub moments: bool,
+    /// Write text as it is: without this, a ' stands in the CSV before text that a spreadsheet would run as a formula
+    #[arg(long)]
+    pub raw: bool,
     #[command(flatten)]
     pub common: Common,
 }

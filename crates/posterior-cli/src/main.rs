@@ -16,13 +16,22 @@ use std::process::ExitCode;
 static ALLOCATOR: memory::Counting = memory::Counting;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) if cli::flags::is_help(&e) => e.exit(),
+        Err(e) => {
+            let args: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+            output::error(&cli::flags::sentence(&e, &args).into(), cli::flags::wants_json(args.into_iter()));
+            return ExitCode::from(2);
+        }
+    };
+    let json = cli.command.common().json;
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) if e.is::<commands::AnswerIsNo>() => ExitCode::from(1),
         Err(e) => {
-            output::error(&e);
+            output::error(&e, json);
             ExitCode::from(2)
         }
     }

@@ -1,19 +1,61 @@
 //! What people and machines read: aligned tables, CSV, JSON.
 
 use posterior::artifact;
-use posterior::error::ErrorKind;
-use std::io::Write;
+use posterior::error::{ErrorKind, steers};
+use serde_json::json;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Prints to standard output; a closed pipe comes back as an error that the program takes as the end.
+/// Text with what would steer a terminal written out: names, categories and paths come from files that anybody may have made.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_default().to_string(), false)
+}
+
+fn escaped(text: &str, written: impl Fn(char) -> String, lines: bool) -> Cow<'_, str> {
+    let harmless = |c: char| !steers(c) || (lines && c == '\n');
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|c| if harmless(c) { out.push(c) } else { out.push_str(&written(c)) });
+    Cow::Owned(out)
+}
+
+/// Prints text for people to standard output, line breaks as they are and all else that steers a terminal written out; a closed pipe comes
+/// back as an error that the program takes as the end.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    write(&escaped(text, |c| c.escape_default().to_string(), true))
+}
+
+/// Text as [`print`] shows it.
+pub fn for_terminal(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_default().to_string(), true)
+}
+
+/// Prints data: byte for byte, unless a terminal would obey them.
+pub fn print_data(text: &str) -> anyhow::Result<()> {
+    if std::io::stdout().is_terminal() { print(text) } else { write(text) }
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// Prints an error as one line. Our errors say what the system said, so the chain of causes is not repeated.
-pub fn error(e: &anyhow::Error) {
+/// Prints an error as one line; under --json also as the one JSON document on standard output. Our errors say what the system said, so the
+/// chain of causes is not repeated.
+pub fn error(e: &anyhow::Error, as_json: bool) {
+    let message = worded(e);
+    note(&format!("posterior: {message}"));
+    if as_json {
+        let _ = json(&json!({ "error": described(e, &message) }));
+    }
+}
+
+/// The whole sentence; where memory was refused, with the flag that allows more.
+fn worded(e: &anyhow::Error) -> String {
     let mut text = e.to_string();
     if let Some(ErrorKind::Memory { needed, left, limit, open_ended, .. }) =
         e.downcast_ref::<posterior::Error>().map(posterior::Error::kind)
@@ -23,13 +65,42 @@ pub fn error(e: &anyhow::Error) {
         let size = posterior::memory::show(all).replace(' ', "");
         text += &if *open_ended || all > 1 << 50 { " with --memory".into() } else { format!(" with --memory {size}") };
     }
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    note(&format!("posterior: {line}"));
+    text
+}
+
+/// An error for machines: the whole sentence, and the parts of it that are known.
+fn described(e: &anyhow::Error, message: &str) -> serde_json::Value {
+    let mut all = serde_json::Map::from_iter([("message".to_owned(), json!(message))]);
+    let mut put = |key: &str, value: serde_json::Value| all.insert(key.to_owned(), value);
+    match e.downcast_ref::<posterior::Error>().map(posterior::Error::kind) {
+        Some(ErrorKind::Data { at, what, fix }) => {
+            put("what", json!(what));
+            put("fix", json!(fix));
+            put("file", json!(at.file.as_ref().map(|f| f.display().to_string())));
+            put("line", json!(at.line));
+            put("column", json!(at.column));
+        }
+        Some(ErrorKind::Artifact { path, what, fix }) => {
+            put("what", json!(what));
+            put("fix", json!(fix));
+            put("file", json!(path.display().to_string()));
+        }
+        Some(ErrorKind::Setting { what, fix } | ErrorKind::Numerical { what, fix }) => {
+            put("what", json!(what));
+            put("fix", json!(fix));
+        }
+        Some(ErrorKind::Io { path, source, .. }) => {
+            put("what", json!(source.to_string()));
+            put("file", json!(path.display().to_string()));
+        }
+        _ => {}
+    }
+    all.into()
 }
 
 /// A line on standard error; where nobody reads it, it is lost.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", shown(line));
 }
 
 /// Whether a file can be written here, and is none of the files that the command reads: to be known before a long fit, not after it.
@@ -43,13 +114,19 @@ pub fn check_writable(path: &Path, inputs: impl IntoIterator<Item = PathBuf>) ->
 
 /// Prints JSON, indented.
 pub fn json(value: &serde_json::Value) -> anyhow::Result<()> {
-    print(&format!("{value:#}\n"))
+    write(&json_text(&format!("{value:#}\n")))
+}
+
+/// JSON with what would steer a terminal as escapes, which mean the same: it can only stand within strings.
+pub fn json_text(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| format!("\\u{:04x}", u32::from(c)), true)
 }
 
 /// Columns aligned with spaces; numbers, also grouped ones, to the right.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let columns = head.len();
-    let cell = |row: &[String], c: usize| row.get(c).cloned().unwrap_or_default();
+    let cell = |row: &[String], c: usize| row.get(c).map(|t| shown(t).into_owned()).unwrap_or_default();
+    let head: Vec<Cow<'_, str>> = head.iter().map(|h| shown(h)).collect();
     let width = |c: usize| {
         let cells = rows.iter().map(|r| cell(r, c).chars().count());
         cells.chain([head[c].chars().count()]).max().unwrap_or(0)
@@ -61,14 +138,14 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| {
         let text: Vec<String> = (0..columns)
             .map(|c| {
-                let t = cells.get(c).cloned().unwrap_or_default();
+                let t = cell(cells, c);
                 let pad = " ".repeat(widths[c] - t.chars().count());
                 if numeric[c] { format!("{pad}{t}") } else { format!("{t}{pad}") }
             })
             .collect();
         text.join("  ").trim_end().to_owned() + "\n"
     };
-    let mut out = line(&head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>());
+    let mut out = line(&head.iter().map(|h| h.to_string()).collect::<Vec<_>>());
     out += &line(&widths.iter().map(|w| "─".repeat(*w)).collect::<Vec<_>>());
     rows.iter().for_each(|r| out += &line(r));
     out
@@ -77,7 +154,7 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 /// `name  value` lines, names aligned.
 pub fn facts(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0);
-    rows.iter().map(|(n, v)| format!("{n:<width$}  {v}\n")).collect()
+    rows.iter().map(|(n, v)| format!("{n:<width$}  {}\n", shown(v))).collect()
 }
 
 /// A number with about four digits that matter.
@@ -137,6 +214,19 @@ mod tests {
         let text = table(&["name", "x"], &[vec!["a".into(), "1.5".into()], vec!["long".into(), "10".into()]]);
         assert_eq!(text, "name    x\n────  ───\na     1.5\nlong   10\n");
         assert_eq!(table(&["n"], &[vec!["7".into()], vec![grouped(1234)]]), "    n\n─────\n    7\n1 234\n");
+    }
+
+    #[test]
+    fn text_from_files_cannot_steer_a_terminal() {
+        let hostile = "a\u{1b}[2Jb\u{9b}0m\nc\u{202e}d\u{7f}";
+        let text = table(&["na\u{1b}me"], &[vec![hostile.into()]]) + &facts(&[("x", hostile.into())]);
+        assert!(text.chars().all(|c| c == '\n' || !steers(c)), "{text:?}");
+        assert_eq!(text.lines().count(), 4, "a line break in a name makes no line");
+        assert!(text.contains("a\\u{1b}[2Jb\\u{9b}0m\\nc\\u{202e}d\\u{7f}"), "{text}");
+        let value = json!({ "name": hostile });
+        let text = json_text(&value.to_string()).into_owned();
+        assert!(text.chars().all(|c| !steers(c)));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 
     #[test]

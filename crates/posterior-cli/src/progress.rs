@@ -5,6 +5,8 @@ use crate::cli::Common;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posterior::inference::{ChainProgress, Checkpoint, Flow, Observer, Progress};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,19 +15,21 @@ const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Whether the user has asked to stop.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// What a program ends with when the user breaks it off.
-const BROKEN_OFF: i32 = 130;
 
-/// Whether a first Ctrl-C is to be waited for rather than obeyed at once.
+/// Whether a first signal is to be waited for rather than obeyed at once.
 static PATIENT: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C ends the program at once and leaves no half-written file.
+/// From now on Ctrl-C, and SIGTERM as service managers and batch systems send it, end the program with 128 + its number at once and leave no half-written
+/// file.
 pub fn catch_interrupt() {
-    // Where it cannot be caught, Ctrl-C ends the program as it does anyway.
-    let _ = ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) || !PATIENT.load(Ordering::Relaxed) {
-            posterior::artifact::abandon_writes();
-            std::process::exit(BROKEN_OFF);
+    // Where they cannot be caught, they end the program as they do anyway.
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if STOP.swap(true, Ordering::Relaxed) || !PATIENT.load(Ordering::Relaxed) {
+                posterior::artifact::abandon_writes();
+                std::process::exit(128 + signal);
+            }
         }
     });
 }

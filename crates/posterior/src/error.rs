@@ -191,6 +191,13 @@ impl fmt::Display for Place {
     }
 }
 
+/// Whether a character would steer a terminal or reorder a line instead of being shown: control characters (C0, DEL, C1), line and
+/// paragraph separators, and the bidirectional controls with which text can be made to read otherwise than it is (Unicode UAX 9).
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
 /// The candidate most like `name`, if any is close enough to be a likely slip of the hand.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates

@@ -104,6 +104,9 @@ pub struct Attack {
     /// Where the changed rows go: CSV for tables, NPZ for images; with several sizes, each before the ending [default: adversarial.csv or .npz]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Write text as it is: without this, a ' stands in a CSV before text that a spreadsheet would run as a formula
+    #[arg(long)]
+    pub raw: bool,
     #[command(flatten)]
     pub common: Common,
 }

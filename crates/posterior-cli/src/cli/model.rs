@@ -45,7 +45,7 @@ pub struct Diagnose {
     /// A file that 'posterior fit' has written
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Chains are judged at the inputs of this file [default: made-up ones]; an approximation needs the rows it was fitted to
+    /// Chains are judged at the inputs of this file [default: the rows of the fit, as judged then]; an approximation needs the rows it was fitted to
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,
     /// Labels of IDX images [default: the file named like DATA with labels-idx1 for images-idx3]

@@ -1,6 +1,6 @@
 //! `posterior attack MODEL DATA --epsilon E`: how little must the inputs change to fool the model, and does it notice?
 
-use super::{data_files, how, read};
+use super::{data_files, how, read, tell_guarded};
 use crate::cli::Attack as Args;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut seen = vec![clean];
     for (epsilon, path) in args.epsilon.iter().zip(places) {
         let x = perturb(&*model.fitted, &encoded.data, &reach, kind, *epsilon, how.draws, how.key)?;
-        write(&model, &x, &rows, &path)?;
+        write(args, &model, &x, &rows, &path)?;
         seen.push(look(&x, *epsilon, Some(path))?);
     }
     if args.common.json {
@@ -84,8 +84,13 @@ fn place(args: &Args, epsilon: f64, images: bool) -> PathBuf {
     given.with_file_name(format!("{stem}-{epsilon}{ending}"))
 }
 
-fn write(model: &Model, x: &Values, rows: &Table, path: &Path) -> anyhow::Result<()> {
-    let changed = model.encoder.decode_inputs(x, rows)?;
+fn write(args: &Args, model: &Model, x: &Values, rows: &Table, path: &Path) -> anyhow::Result<()> {
+    let mut changed = model.encoder.decode_inputs(x, rows)?;
+    if !args.raw && changed.images().is_none() {
+        let (safe, count) = changed.guarded();
+        tell_guarded(&args.common, count);
+        changed = safe;
+    }
     Ok(artifact::write_file(path, &changed.to_bytes()?)?)
 }
 

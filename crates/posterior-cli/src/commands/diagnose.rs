@@ -2,7 +2,7 @@
 
 use super::{AnswerIsNo, check_memory, read};
 use crate::cli::{Data, Diagnose};
-use crate::output::{count, facts, grouped, json, number, print, table};
+use crate::output::{count, facts, grouped, json, number, print, shown, table};
 use crate::progress::notes;
 use posterior::artifact;
 use posterior::data::Encoded;
@@ -134,6 +134,9 @@ fn chains_text(r: &ChainReport) -> String {
     if let Some(e) = r.e_bfmi {
         rows.push(("E-BFMI", number(e)));
     }
+    if r.log_density.r_hat.is_finite() {
+        rows.push(("R-hat", format!("{:.3} of the log density, as shown during the fit", r.log_density.r_hat)));
+    }
     rows.push(("predictions", format!("at {}", count(r.rows, "row"))));
     format!("{}\n{}", facts(&rows), table(&head, &groups))
 }
@@ -157,5 +160,5 @@ fn as_text(model: &Model, d: &Diagnosis) -> String {
     }
     text += &facts(&rows);
     let gap = if text.is_empty() { "" } else { "\n" };
-    format!("{text}{gap}{}\n", d.verdict.sentence())
+    format!("{text}{gap}{}\n", shown(&d.verdict.sentence()))
 }

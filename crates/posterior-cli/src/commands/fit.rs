@@ -9,8 +9,10 @@ use anyhow::bail;
 use posterior::ErrorKind;
 use posterior::artifact;
 use posterior::data::{Column, Table, TargetKind};
+use posterior::diagnose::Diagnosis;
 use posterior::model::{FEW, LayerPrior, Model, Recipe};
 use posterior::posterior::{Chain, Chains};
+use posterior::rng::Key;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -52,23 +54,28 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     artifact::save(&model, &args.out)?;
     model.summary.seconds = seconds;
     if let Some(file) = &mut file {
-        match model.posterior.chains().is_some_and(|c| c.incomplete) {
+        match model.chains().is_some_and(|c| c.incomplete) {
             true => note(&format!("note: continue with --resume {}", file.stopped()?.display())),
             false => file.finished()?,
         }
     }
+    let check = match model.chains() {
+        Some(_) => Some(Diagnosis::new(&model, None, 0, Key::new(seed))?),
+        None => None,
+    };
     if args.common.json {
-        json(&as_json(&model, &args.out))?;
+        json(&as_json(&model, check.as_ref(), &args.out))?;
     } else if !args.common.quiet {
-        print(&facts(&rows(&model, &recipe, &args.out)))?;
+        print(&facts(&rows(&model, check.as_ref(), &recipe, &args.out)))?;
     }
-    match model.chains().and_then(wrong) {
-        Some(sentence) => {
-            note(&format!("posterior: {sentence}"));
-            Err(AnswerIsNo.into())
-        }
-        None => Ok(()),
+    if let Some(sentence) = model.chains().and_then(wrong) {
+        note(&format!("posterior: {sentence}"));
+        return Err(AnswerIsNo.into());
     }
+    if let Some(check) = check.filter(|c| !c.verdict.is_yes()) {
+        notes(&args.common, &[format!("this fit does not pass its own check. {}", check.verdict.sentence())]);
+    }
+    Ok(())
 }
 
 /// Why the draws that were written are not what was asked for.
@@ -107,7 +114,7 @@ fn looks_like_classes(table: &Table, target: &str) -> Option<String> {
     })
 }
 
-fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
+fn as_json(model: &Model, check: Option<&Diagnosis>, out: &std::path::Path) -> serde_json::Value {
     let last = model.summary.trace.last();
     let mut value = json!({
         "model": out.display().to_string(),
@@ -137,9 +144,17 @@ fn as_json(model: &Model, out: &std::path::Path) -> serde_json::Value {
             "gradients": gradients(chains),
             "incomplete": chains.incomplete,
             "fault": chains.fault,
+            "r_hat": check.and_then(r_hat),
+            "trust": check.map(|c| c.verdict.trust),
+            "verdict": check.map(|c| c.verdict.sentence()),
         });
     }
     value
+}
+
+/// R-hat of the log density, as the progress showed it.
+fn r_hat(check: &Diagnosis) -> Option<f64> {
+    check.chains.as_ref().map(|c| c.log_density.r_hat).filter(|r| r.is_finite())
 }
 
 /// Evaluations of the density, warm-up included.
@@ -149,11 +164,11 @@ fn gradients(chains: &Chains) -> u64 {
 }
 
 /// What chains tell of themselves.
-fn sampling(chains: &Chains) -> String {
+fn sampling(chains: &Chains, r_hat: Option<f64>) -> String {
     let mean = |f: fn(&Chain) -> f64| chains.chains.iter().map(f).sum::<f64>() / chains.chains.len() as f64;
     let divergences = chains.divergences() as usize;
     format!(
-        "{} × {}{}, step size {}, acceptance {}, {}",
+        "{} × {}{}, step size {}, acceptance {}, {}{}",
         count(chains.chains.len(), "chain"),
         count(chains.shortest(), "draw"),
         match chains.chains[0].thin {
@@ -162,7 +177,8 @@ fn sampling(chains: &Chains) -> String {
         },
         number(mean(|c| c.step_size)),
         number(mean(|c| c.acceptance)),
-        count(divergences, "divergence")
+        count(divergences, "divergence"),
+        r_hat.map_or(String::new(), |r| format!(", R-hat {r:.3}"))
     )
 }
 
@@ -186,7 +202,12 @@ fn prior(model: &Model) -> String {
 }
 
 /// `asked` is the recipe before anything was chosen for it.
-fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static str, String)> {
+fn rows(
+    model: &Model,
+    check: Option<&Diagnosis>,
+    asked: &Recipe,
+    out: &std::path::Path,
+) -> Vec<(&'static str, String)> {
     let (s, chains) = (&model.summary, model.chains());
     let target = match model.encoder.target_kind() {
         TargetKind::Real(_) => "a number".to_owned(),
@@ -223,7 +244,7 @@ fn rows(model: &Model, asked: &Recipe, out: &std::path::Path) -> Vec<(&'static s
         ),
     ));
     if let Some(chains) = chains {
-        rows.push(("sampling", sampling(chains)));
+        rows.push(("sampling", sampling(chains, check.and_then(r_hat))));
     }
     if let Some(last) = s.trace.last() {
         let nll = number(last.nll);

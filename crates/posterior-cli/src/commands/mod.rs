@@ -108,6 +108,17 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
     })
 }
 
+/// Tells that text in a CSV is not quite what it was.
+fn tell_guarded(common: &Common, count: usize) {
+    if count > 0 {
+        let what = format!(
+            "{} that a spreadsheet would run as a formula got a ' before it; --raw writes text as it is",
+            crate::output::count(count, "cell")
+        );
+        crate::progress::notes(common, &[what]);
+    }
+}
+
 /// How the model predicts: by moments if they are asked for, else by its own route; its random numbers follow from the model's seed unless
 /// the user gives one.
 fn how(model: &Model, draws: u32, moments: bool, common: &Common) -> How {

@@ -38,7 +38,8 @@ pub fn run(args: &Ood) -> anyhow::Result<()> {
         return json(&as_json(args, n, &known, &other, &found));
     }
     let rows: Vec<Vec<String>> = found.iter().map(cells).collect();
-    print(&format!("{} known rows, {} others\n{}", grouped(n.0), grouped(n.1), table(HEAD, &rows)))?;
+    let warned = warned(&found, n).map_or(String::new(), |w| format!("{w}\n"));
+    print(&format!("{} known rows, {} others\n{}{warned}", grouped(n.0), grouped(n.1), table(HEAD, &rows)))?;
     args.report.as_ref().map_or(Ok(()), |path| print(&format!("page in {}\n", path.display())))
 }
 
@@ -49,6 +50,34 @@ fn cells(d: &Detection) -> Vec<String> {
     let said = |v: f64| if d.constant { String::new() } else { number(v) };
     let numbers = [d.auroc, d.aupr_out, d.aupr_in, d.fpr95, d.tpr_at_fpr5].map(said);
     [d.measure.to_owned()].into_iter().chain(numbers).collect()
+}
+
+/// How far chance alone takes an AUROC from 0.5, two standard errors (Mann & Whitney 1947): √((n₁ + n₂ + 1)/(12 n₁ n₂)).
+fn by_chance((a, b): (usize, usize)) -> f64 {
+    2.0 * ((a + b + 1) as f64 / (12.0 * a as f64 * b as f64)).sqrt()
+}
+
+/// Whether the model is surer of the other rows than of the known ones, beyond chance.
+fn is_reversed(d: &Detection, n: (usize, usize)) -> bool {
+    !d.constant && d.auroc < 0.5 - by_chance(n)
+}
+
+/// What a reader must know of scores that do not grow with doubt: below 0.5 they rank the wrong way round.
+fn warned(found: &[Detection], n: (usize, usize)) -> Option<String> {
+    let named = |which: &dyn Fn(&Detection) -> bool| {
+        let all = found.iter().filter(|d| which(d)).map(|d| format!("{} (auroc {})", d.measure, number(d.auroc)));
+        Some(all.collect::<Vec<_>>().join(", ")).filter(|t| !t.is_empty())
+    };
+    let reversed = named(&|d| is_reversed(d, n)).map(|all| {
+        format!(
+            "The wrong way round: the model is more certain of the others than of the known rows by {all}. \
+             Do not use these measures to detect rows like the others."
+        )
+    });
+    let chance = named(&|d| !d.constant && d.auroc < 0.5 && !is_reversed(d, n))
+        .map(|all| format!("No better than chance (auroc 0.5): {all}."));
+    let lines: Vec<String> = reversed.into_iter().chain(chance).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt>> {
@@ -94,6 +123,7 @@ fn as_json(args: &Ood, n: (usize, usize), known: &[Doubt], other: &[Doubt], foun
             "aupr_in": (!d.constant).then_some(d.aupr_in),
             "fpr95": (!d.constant).then_some(d.fpr95),
             "tpr_at_fpr5": (!d.constant).then_some(d.tpr_at_fpr5),
+            "reversed": is_reversed(d, n),
             "histogram": { "edges": edges, "in": parts_in, "out": parts_out },
         })
     });
@@ -141,8 +171,9 @@ fn page(args: &Ood, known: &[Doubt], other: &[Doubt], found: &[Detection]) -> Pa
                 heading: "How well they are told apart".into(),
                 text: "auroc: how often another row is doubted more than a known one. fpr95: part of the others that pass as known when \
                        95 % of the known rows pass. tpr_at_fpr5: part of the others found when at most 5 % of the known rows are \
-                       taken for others."
-                    .into(),
+                       taken for others. "
+                    .to_owned()
+                    + &warned(found, (known[0].values.len(), other[0].values.len())).unwrap_or_default(),
                 charts: Vec::new(),
                 table: Some(TableHtml { head, rows: found.iter().map(cells).collect() }),
             },

@@ -1,18 +1,19 @@
 //! `posterior predict MODEL DATA`: a predictive distribution for every row, in the user's units.
 
-use super::{data_files, how, read};
+use super::{data_files, how, read, tell_guarded};
 use crate::cli::Predict;
-use crate::output::check_writable;
+use crate::output::{check_writable, for_terminal, json_text};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
-use posterior::data::{Encoded, TargetKind};
+use posterior::data::{Encoded, TargetKind, guarded};
 use posterior::fitted::How;
 use posterior::model::Model;
 use posterior::predict::Predictive;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows that one task turns into text.
 const ROWS: usize = 1024;
@@ -57,25 +58,13 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         interval: args.interval,
         names: names(&model),
         json: args.common.json,
+        raw: args.raw,
+        terminal: args.out.is_none() && io::stdout().is_terminal(),
+        guarded: AtomicUsize::new(0),
     };
-    let Some(path) = &args.out else {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        job.write(&mut out)?;
-        return Ok(out.flush()?);
-    };
-    let mut failed = None;
-    let written = artifact::write_with(path, |file| {
-        let mut out = io::BufWriter::new(file);
-        job.write(&mut out).map_err(|e| match e.downcast::<io::Error>() {
-            Ok(e) => e,
-            Err(e) => {
-                failed = Some(e);
-                io::Error::other("the prediction failed")
-            }
-        })?;
-        out.flush()
-    });
-    failed.map_or(Ok(written?), Err)
+    job.run(args)?;
+    tell_guarded(&args.common, job.guarded.into_inner());
+    Ok(())
 }
 
 /// Predictions on their way from the model to text, a block of rows at a time.
@@ -88,14 +77,41 @@ struct Job<'a> {
     interval: f64,
     names: Vec<String>,
     json: bool,
+    /// Whether text that a spreadsheet would run as a formula is left as it is.
+    raw: bool,
+    /// Whether a person reads it, so that what would steer a terminal is written out.
+    terminal: bool,
+    /// Texts that were guarded.
+    guarded: AtomicUsize,
 }
 
 impl Job<'_> {
+    fn run(&self, args: &Predict) -> anyhow::Result<()> {
+    let Some(path) = &args.out else {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        self.write(&mut out)?;
+        return Ok(out.flush()?);
+    };
+    let mut failed = None;
+    let written = artifact::write_with(path, |file| {
+        let mut out = io::BufWriter::new(file);
+        self.write(&mut out).map_err(|e| match e.downcast::<io::Error>() {
+            Ok(e) => e,
+            Err(e) => {
+                failed = Some(e);
+                io::Error::other("the prediction failed")
+            }
+        })?;
+        out.flush()
+    });
+    failed.map_or_else(|| Ok(written?), Err)
+    }
+
     /// Nothing is written before the first block is predicted.
     fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let head = match self.json {
             true => format!("{{\"interval\":{},\"rows\":[", json!(self.interval)).into_bytes(),
-            false => csv_line(self.names.iter().map(String::as_str)),
+            false => self.csv_line(self.names.iter().map(|name| csv_text(name, self.raw))),
         };
         let (mut head, mut next, mut failed) = (Some(head), 0, None);
         let done = self.model.predict_blocks(&self.encoded.data.x, &self.how, |part, raw| {
@@ -127,6 +143,17 @@ impl Job<'_> {
         self.names.iter().map(|_| Cell::Empty).collect()
     }
 
+    fn csv_line(&self, cells: impl Iterator<Item = (String, bool)>) -> Vec<u8> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let texts = cells.map(|(text, guarded)| {
+            self.guarded.fetch_add(usize::from(guarded), Ordering::Relaxed);
+            text
+        });
+        // Into memory, of one record: neither can fail.
+        let _ = writer.write_record(texts);
+        writer.into_inner().unwrap_or_default()
+    }
+
     /// Writes rows, the last of which ends before row `end`: made in parallel, written in order.
     fn put(&self, out: &mut dyn Write, rows: &[Vec<Cell>], end: usize) -> io::Result<()> {
         let first = end - rows.len();
@@ -138,12 +165,15 @@ impl Job<'_> {
                 for (i, row) in rows.iter().enumerate() {
                     if self.json {
                         text.extend_from_slice(if first + chunk * ROWS + i > 0 { b"," } else { b"" });
-                        text.extend_from_slice(json_row(&self.names, row).to_string().as_bytes());
+                        text.extend_from_slice(json_text(&json_row(&self.names, row).to_string()).as_bytes());
                     } else {
-                        text.extend_from_slice(&csv_line(row.iter().map(csv_cell)));
+                        text.extend_from_slice(&self.csv_line(row.iter().map(|cell| csv_cell(cell, self.raw))));
                     }
                 }
-                text
+                match self.terminal {
+                    true => for_terminal(&String::from_utf8_lossy(&text)).into_owned().into_bytes(),
+                    false => text,
+                }
             })
             .collect();
         texts.iter().try_for_each(|text| out.write_all(text))
@@ -216,21 +246,23 @@ fn short(v: f64) -> String {
     }
 }
 
-fn csv_cell(cell: &Cell) -> String {
+/// A cell, and whether its text was guarded against being run as a formula.
+fn csv_cell(cell: &Cell, raw: bool) -> (String, bool) {
     match cell {
-        Cell::Number(v) => short(*v),
-        Cell::Text(t) => t.clone(),
-        Cell::Names(names) => names.join("|"),
-        Cell::Empty => String::new(),
+        Cell::Number(v) => (short(*v), false),
+        Cell::Text(t) => csv_text(t, raw),
+        Cell::Names(names) => csv_text(&names.join("|"), raw),
+        Cell::Empty => (String::new(), false),
     }
 }
 
-fn csv_line(cells: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    // Into memory, of one record: neither can fail.
-    let _ = writer.write_record(cells);
-    writer.into_inner().unwrap_or_default()
+fn csv_text(text: &str, raw: bool) -> (String, bool) {
+    match guarded(text).filter(|_| !raw) {
+        Some(safe) => (safe, true),
+        None => (text.to_owned(), false),
+    }
 }
+
 
 fn json_row(names: &[String], row: &[Cell]) -> Value {
     let cells = names.iter().zip(row).map(|(name, cell)| {

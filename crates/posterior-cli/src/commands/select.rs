@@ -7,7 +7,7 @@ use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::page::{Page, Section, TableHtml};
 use crate::progress::Terminal;
 use anyhow::{bail, ensure};
-use posterior::apply::select::{Judged, SelectOptions, select};
+use posterior::apply::select::{Evidence, Judged, SelectOptions, select};
 use posterior::artifact::write_file;
 use posterior::settings::Value;
 use serde_json::{Map, json};
@@ -68,6 +68,7 @@ pub fn run(args: &Select) -> anyhow::Result<()> {
         let chosen = found.chosen();
         return json(&json!({
             "method": judged[chosen].recipe.method.name,
+            "evidence": found.evidence(),
             "rows": found.rows_json(),
             "chosen": chosen,
             "report": report,
@@ -180,18 +181,31 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The most probable; the first where two are equal.
+    /// The most probable, or the one with the highest bound; the first where two are equal.
     fn chosen(&self) -> usize {
         let better =
-            |best: usize, i: usize| if self.judged[i].probability > self.judged[best].probability { i } else { best };
+            |best: usize, i: usize| if self.judged[i].log_joint > self.judged[best].log_joint { i } else { best };
         (0..self.judged.len()).fold(0, better)
+    }
+
+    /// What the numbers for log p(D | M) are; a bound where one of them is.
+    fn evidence(&self) -> Evidence {
+        let bound = self.judged.iter().find(|j| j.evidence == Evidence::Bound);
+        bound.or(self.judged.first()).map_or(Evidence::Bound, |j| j.evidence)
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.evidence() == Evidence::Bound
     }
 
     fn rows_json(&self) -> Vec<serde_json::Value> {
         let row = |(values, judged): (&Vec<String>, &Judged)| {
             let value = |text: &String| serde_json::to_value(Value::parse(text)).unwrap_or_else(|_| json!(text));
             let mut row: Map<_, _> = self.overs.iter().zip(values).map(|(o, v)| (o.key.clone(), value(v))).collect();
-            row.insert("log_evidence".into(), json!(judged.log_evidence));
+            // A bound is not the evidence, and gives no probabilities: null.
+            let exact = (!self.is_bounded()).then_some(judged.log_evidence);
+            row.insert("log_evidence".into(), json!(exact));
+            row.insert("log_evidence_bound".into(), json!(self.is_bounded().then_some(judged.log_evidence)));
             row.insert("probability".into(), json!(judged.probability));
             row.insert("held_out_log_likelihood".into(), json!(judged.held_out_log_likelihood));
             row.insert("parameters".into(), json!(judged.parameters));
@@ -202,12 +216,17 @@ impl Found<'_> {
 
     fn cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let mut head: Vec<String> = self.overs.iter().map(|o| o.key.clone()).collect();
-        head.extend(["parameters", "log evidence", "probability", "held-out log-likelihood"].map(str::to_owned));
+        head.push("parameters".to_owned());
+        match self.is_bounded() {
+            true => head.push("lower bound on log evidence".to_owned()),
+            false => head.extend(["log evidence", "probability"].map(str::to_owned)),
+        }
+        head.push("held-out log-likelihood".to_owned());
         let row = |(values, judged): (&Vec<String>, &Judged)| {
             let mut row = values.clone();
             row.push(grouped(judged.parameters));
             row.push(format!("{:.2}", judged.log_evidence));
-            row.push(format!("{:.4}", judged.probability));
+            row.extend(judged.probability.map(|p| format!("{p:.4}")));
             row.push(judged.held_out_log_likelihood.map(number).unwrap_or_default());
             row
         };
@@ -228,7 +247,13 @@ impl Found<'_> {
             Some(i) if i == best => " Rows held out say the same.".to_owned(),
             Some(i) => format!(" Rows held out, fewer and noisier, prefer {}.", self.name(i)),
         };
-        format!("Most probable: {} ({:.1} %).{check}", self.name(best), 100.0 * self.judged[best].probability)
+        let name = self.name(best);
+        match self.judged[best].probability {
+            Some(p) => format!("Most probable: {name} ({:.1} %).{check}", 100.0 * p),
+            None => format!(
+                "Highest lower bound on the evidence: {name}.{check} A bound gives no probabilities: the gap to log p(D | M) differs from model to model."
+            ),
+        }
     }
 
     /// Position of every model on the axis of complexity, and what that axis is.
@@ -259,10 +284,13 @@ impl Found<'_> {
     }
 
     fn page(&self) -> Page {
-        let mut charts = vec![
-            self.chart("Evidence", "log p(D | M)", |j| Some(j.log_evidence)),
-            self.chart("Probability", "p(M | D)", |j| Some(j.probability)),
-        ];
+        let mut charts = match self.is_bounded() {
+            true => vec![self.chart("Lower bound on the evidence", "bound on log p(D | M)", |j| Some(j.log_evidence))],
+            false => vec![
+                self.chart("Evidence", "log p(D | M)", |j| Some(j.log_evidence)),
+                self.chart("Probability", "p(M | D)", |j| j.probability),
+            ],
+        };
         if self.judged.iter().any(|j| j.held_out_log_likelihood.is_some()) {
             let title = "Rows held out";
             charts.push(self.chart(title, "mean log-likelihood", |j| j.held_out_log_likelihood));
@@ -275,8 +303,14 @@ impl Found<'_> {
             sections: vec![Section {
                 heading: "Evidence against complexity".into(),
                 text: format!(
-                    "p(M | D) ∝ p(D | M) p(M), with log p(D | M) from the method {method}. A model that is too simple cannot explain the data; \
-                     one that can explain too much spreads its bets, and had to bet less on these."
+                    "{} A model that is too simple cannot explain the data; \
+                     one that can explain too much spreads its bets, and had to bet less on these.",
+                    match self.is_bounded() {
+                        true => format!(
+                            "The method {method} gives a lower bound on log p(D | M). Bounds order models, but there are no probabilities p(M | D) from them."
+                        ),
+                        false => format!("p(M | D) ∝ p(D | M) p(M), with log p(D | M) from the method {method}."),
+                    }
                 ),
                 charts,
                 table: Some(TableHtml { head, rows }),

@@ -14,5 +14,6 @@ mod output;
 mod report;
 mod sampling;
 mod select;
+mod trust;
 mod wrong_input;
 mod wrong_judging;

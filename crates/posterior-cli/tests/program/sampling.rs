@@ -68,6 +68,18 @@ fn a_fault_is_named_and_ends_with_1_and_the_draws_are_kept() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_keeps_what_was_drawn() {
+    stopped_by("-INT");
+}
+
+/// Service managers and batch systems end a program so.
+#[cfg(unix)]
+#[test]
+fn a_termination_keeps_what_was_drawn() {
+    stopped_by("-TERM");
+}
+
+#[cfg(unix)]
+fn stopped_by(signal: &str) {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
     let dir = folder();
@@ -82,7 +94,7 @@ fn an_interrupt_keeps_what_was_drawn() {
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if began.elapsed() > Duration::from_secs(60) {

@@ -76,7 +76,7 @@ fn keys_of_all_kinds_make_a_grid() {
     ] {
         let found = select(dir.path(), &[&["--over", over, "--network", "3"], &short[..]].concat());
         let rows = found["rows"].as_array().unwrap();
-        assert!(rows.len() == 2 && rows[0]["log_evidence"] != rows[1]["log_evidence"], "{over}");
+        assert!(rows.len() == 2 && rows[0]["log_evidence_bound"] != rows[1]["log_evidence_bound"], "{over}");
     }
     // Laplace's evidence is of the same scale as the exact one: on a linear model, with noise held, they are equal.
     let held =
@@ -94,6 +94,27 @@ fn keys_of_all_kinds_make_a_grid() {
     assert!(
         found["rows"][1]["log_evidence"].as_f64().unwrap() > 5.0 + found["rows"][0]["log_evidence"].as_f64().unwrap()
     );
+}
+
+/// An ELBO is a bound, and is called one; probabilities do not follow from bounds.
+#[test]
+fn bounds_are_called_bounds_and_give_no_probabilities() {
+    let dir = folder();
+    quadratic(dir.path());
+    let flags = ["--over", "width=2,20", "--set", "epochs=50", "--held-out", "0"];
+    let found = select(dir.path(), &flags);
+    assert_eq!(found["evidence"], "bound");
+    let rows = found["rows"].as_array().unwrap();
+    let bounds: Vec<f64> = rows.iter().map(|r| r["log_evidence_bound"].as_f64().unwrap()).collect();
+    assert_eq!(found["chosen"], usize::from(bounds[1] > bounds[0]));
+    assert!(rows.iter().all(|r| r["probability"].is_null() && r["log_evidence"].is_null()), "{found}");
+    let said = succeed(dir.path(), &[&["select", "quadratic.csv", "--target", "y"], &flags[..]].concat()).stdout;
+    assert!(said.contains("lower bound on log evidence") && said.contains("Highest lower bound"), "{said}");
+    assert!(!said.contains('%') && !said.contains("robable:"), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("select.html")).unwrap();
+    assert!(page.contains("bound on log p(D | M)") && !page.contains(">p(M | D)<"));
+    let exact = select(dir.path(), &["--over", "degree=1,2", "--held-out", "0"]);
+    assert!(exact["evidence"] == "exact" && exact["rows"][0]["log_evidence_bound"].is_null(), "{exact}");
 }
 
 #[test]

@@ -166,6 +166,14 @@ fn rows_to_predict_that_do_not_fit_the_model() {
     predict("size,age,district,garden\nbig,3,east,true\n", &["data.csv, line 2, column 'size'", "'big'"]);
     predict("size,age,district,garden\n5,3,east,maybe\n", &["data.csv, line 2, column 'garden'", "'maybe'"]);
     predict("size,age,district,garden\n,3,east,true\n", &["data.csv, line 2, column 'size'", "missing"]);
+    // What to do is what this command can do.
+    let known = succeed(Path::new("."), &["predict", "--help"]).stdout;
+    for text in ["size,age,district,garden\n,3,east,true\n", "size,age,district,garden\nbig,3,east,true\n"] {
+        let files: &[(&str, &[u8])] = &[("m", model()), ("d.csv", text.as_bytes())];
+        let said = refused(files, &["predict", "m", "d.csv"], &[]);
+        let flags = said.split_whitespace().filter(|w| w.starts_with("--"));
+        flags.for_each(|flag| assert!(known.contains(flag), "{flag}: {said}"));
+    }
     predict("size,age,district,garden\n", &["data.csv", "no rows"]);
     let text = b"size,age,district,garden\n50,3,east,true\n";
     let files: &[(&str, &[u8])] = &[("m", model()), ("d.csv", text)];
@@ -277,14 +285,14 @@ fn slips_in_a_configuration_file() {
 
 #[test]
 fn wrong_flags_are_told_with_the_right_ones() {
-    let flags = |args: &[&str], expected: &[&str]| {
-        let text = refused(&[("m", model())], args, expected);
-        assert!(text.starts_with("error: "), "{text}");
-    };
+    let flags = |args: &[&str], expected: &[&str]| one_sentence(&[("m", model())], args, expected);
     let fit: &[&str] = &["fit", "houses.csv", "--target", "price", "--out", "old.st"];
     flags(&[fit, &["--threads", "0"]].concat(), &["--threads", "from 1 to 4096"]);
     flags(&[fit, &["--seed", "x"]].concat(), &["--seed"]);
-    flags(&[fit, &["--sede", "1"]].concat(), &["--sede", "--seed"]);
+    flags(&[fit, &["--sede", "1"]].concat(), &["there is no flag '--sede' here; did you mean '--seed'?"]);
+    flags(&[fit, &["--zzz"]].concat(), &["there is no flag '--zzz' here; see 'posterior fit --help'"]);
+    flags(&[fit, &["--seed", "1", "--seed", "2"]].concat(), &["'--seed <N>' cannot be used twice"]);
+    flags(&[fit, &["--seed"]].concat(), &["'--seed <N>' lacks its value"]);
     flags(&[fit, &["--task", "regresion"]].concat(), &["regresion", "regression"]);
     flags(&[fit, &["--missing", "zero"]].concat(), &["zero", "error, mean, drop"]);
     flags(&["predict", "m", "houses.csv", "--interval", "90"], &["--interval", "between 0 and 1"]);
@@ -303,7 +311,7 @@ fn wrong_flags_are_told_with_the_right_ones() {
     flags(&["draws", "m", "--out", "d", "--draws", "0"], &["--draws", "1..=10000000"]);
     flags(&["selftest", "m"], &["'m'"]);
     flags(&["demo", "lk"], &["lk", "kl"]);
-    flags(&["predct", "m", "houses.csv"], &["predct", "'predict'"]);
+    flags(&["predct", "m", "houses.csv"], &["there is no command 'predct'; did you mean 'predict'?"]);
 }
 
 #[test]

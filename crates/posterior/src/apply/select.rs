@@ -1,14 +1,14 @@
 //! Which of several models? p(Mᵢ | D) ∝ p(D | Mᵢ) p(Mᵢ) (METHODS X2).
 //!
 //! log p(D | M) is what the method of each recipe gives: exact for `linear`, Laplace's approximation, or a lower bound (ELBO), in which case a model
-//! whose posterior is harder to approximate is at a disadvantage. It needs no rows held out, and all of them count in it. Beside it, as a
+//! whose posterior is harder to approximate is at a disadvantage: bounds order models, but there is no p(M | D) from them. It needs no rows held out, and all of them count in it. Beside it, as a
 //! check, the mean log-likelihood of some rows under a fit to the others; both fits see columns scaled by all rows.
 //!
 //! Reference: MacKay (1992), Neural Computation 4, 415. Cost: two fits per model, as many models at a time as there are threads.
 
 use crate::data::{EncodeOptions, Encoded, Encoder, Table, TargetKind, split};
 use crate::error::{Error, Result};
-use crate::inference::{Flow, Observer, Progress, side_by_side};
+use crate::inference::{FitSummary, Flow, Observer, Progress, side_by_side};
 use crate::model::{Model, Recipe, Resolved};
 use crate::rng::Key;
 use std::sync::Arc;
@@ -32,6 +32,30 @@ impl Default for SelectOptions {
     }
 }
 
+/// What a method's number for log p(D | M) is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// log p(D | M) itself.
+    Exact,
+    /// An approximation that may err to either side: Laplace's, or by importance sampling.
+    Estimate,
+    /// A lower bound (ELBO). How far below log p(D | M) it is differs from model to model, so that differences are no log Bayes factors.
+    Bound,
+}
+
+impl Evidence {
+    /// Of a fit by the method of this name. What is not known to be better is a bound.
+    fn of(method: &str, summary: &FitSummary) -> Evidence {
+        match method {
+            "linear" => Evidence::Exact,
+            "laplace" | "importance" => Evidence::Estimate,
+            "last-layer" if summary.penalty_name != "KL" => Evidence::Estimate,
+            _ => Evidence::Bound,
+        }
+    }
+}
+
 /// A model and what was found.
 #[derive(Debug, Clone)]
 pub struct Judged {
@@ -41,8 +65,12 @@ pub struct Judged {
     pub parameters: usize,
     /// log p(D | M), or its bound; targets as the network sees them.
     pub log_evidence: f64,
-    /// p(M | D)
-    pub probability: f64,
+    /// Which of these it is.
+    pub evidence: Evidence,
+    /// log p(D | M) + log p(M), or its bound: what models are ordered by.
+    pub log_joint: f64,
+    /// p(M | D); none where the evidence of a model is only bounded, since bounds give no probabilities.
+    pub probability: Option<f64>,
     /// Mean log predictive density of the rows held out, in the user's units.
     pub held_out_log_likelihood: Option<f64>,
 }
@@ -74,12 +102,14 @@ pub fn select(
                 "use linear, laplace or mean-field, or another whose fit reports log_evidence",
             )
         })?;
+        let evidence = Evidence::of(method.name(), &fit.summary);
         let held_out = match &check {
             None => None,
             Some(check) => {
                 let problem = resolved.clone().problem(rows.data.select(&check.train))?;
                 let fit = method.fit(&problem, key, &mut observer)?;
                 let model = Model {
+                    mixing: None,
                     recipe: resolved.recipe.clone(),
                     encoder: encoder.clone(),
                     seed: options.seed,
@@ -91,16 +121,20 @@ pub fn select(
                 Some(check.log_likelihood(&model, options.draws)?)
             }
         };
-        Ok((log_evidence, held_out))
+        Ok((log_evidence, evidence, held_out))
     })?;
-    let log_joints: Vec<f64> = found.iter().zip(&log_priors).map(|((e, _), p)| e + p).collect();
-    let judged = resolved.iter().zip(found).zip(probabilities(&log_joints));
+    let log_joints: Vec<f64> = found.iter().zip(&log_priors).map(|((e, ..), p)| e + p).collect();
+    let bounded = found.iter().any(|(_, evidence, _)| *evidence == Evidence::Bound);
+    let probabilities = probabilities(&log_joints);
+    let judged = resolved.iter().zip(found).zip(log_joints.iter().zip(&probabilities));
     Ok(judged
-        .map(|((resolved, (log_evidence, held_out_log_likelihood)), probability)| Judged {
+        .map(|((resolved, (log_evidence, evidence, held_out_log_likelihood)), (log_joint, probability))| Judged {
             recipe: resolved.recipe.clone(),
             parameters: resolved.prior.len(),
             log_evidence,
-            probability,
+            evidence,
+            log_joint: *log_joint,
+            probability: (!bounded).then_some(*probability),
             held_out_log_likelihood,
         })
         .collect())

@@ -14,6 +14,7 @@ pub use write::{check_writable, overwrites, write_file, write_with};
 
 use crate::apply::calibrate::Calibration;
 use crate::data::Encoder;
+use crate::diagnose::Mixing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fitted::{Fitted, Restoring, WideTensor};
 use crate::inference::FitSummary;
@@ -52,6 +53,8 @@ struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     calibration: Option<Calibration>,
     summary: FitSummary,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mixing: Option<Mixing>,
 }
 
 /// What can be read before anything else is understood.
@@ -78,6 +81,7 @@ pub fn to_bytes(model: &Model) -> Result<Vec<u8>> {
         log_evidence: model.fitted.log_evidence(),
         calibration: model.calibration.clone(),
         summary: model.summary.clone(),
+        mixing: model.mixing.clone(),
     };
     let internal = |e: String| Error::numerical(format!("the model cannot be written: {e}"), "report this as a bug");
     let json = serde_json::to_string(&manifest).map_err(|e| internal(e.to_string()))?;
@@ -182,6 +186,7 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
         rows: manifest.rows,
         calibration: manifest.calibration,
         summary: manifest.summary,
+        mixing: manifest.mixing,
         fitted,
     })
 }

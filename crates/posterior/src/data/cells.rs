@@ -1,7 +1,7 @@
 //! Single cells: as numbers, as labels, and missing ones.
 
 use super::schema::{LabelKind, Missing};
-use super::table::{Column, Table, number_text, show, text_among_numbers};
+use super::table::{CORRECT, Column, Table, number_text, show, text_among_numbers};
 use crate::error::{Error, Result};
 use crate::nn::Shape;
 
@@ -20,13 +20,13 @@ pub(super) fn number(column: &Column, row: usize, is_bool: bool) -> Result<f64> 
                 _ if is_bool && cell.eq_ignore_ascii_case("false") => 0.0,
                 Ok(v) if v.is_finite() => v,
                 _ if is_bool => return Err(not_bool(cell)),
-                _ => return Err(text_among_numbers(cell)),
+                _ => return Err(text_among_numbers(cell, CORRECT)),
             },
         },
         Column::Bool(v) => match v[row] {
             None => f64::NAN,
             Some(b) if is_bool => bit(b),
-            Some(b) => return Err(text_among_numbers(&b.to_string())),
+            Some(b) => return Err(text_among_numbers(&b.to_string(), CORRECT)),
         },
     };
     if is_bool && !value.is_nan() && value != 0.0 && value != 1.0 {
@@ -43,13 +43,13 @@ fn not_bool(cell: &str) -> Error {
     Error::data(format!("'{}' in a column of true and false", show(cell)), "correct the cell")
 }
 
-/// A number that must be a count.
-pub(super) fn whole(value: f64) -> Result<f64> {
+/// A number that must be a count; `fix` is what to do where it is none.
+pub(super) fn whole(value: f64, fix: &str) -> Result<f64> {
     if value >= 0.0 && value.fract() == 0.0 && value <= 9_007_199_254_740_992.0 {
         return Ok(value);
     }
     let what = format!("{} is not a count", number_text(value));
-    Err(Error::data(what, "counts are whole numbers from 0; correct the cell, or use --task regression"))
+    Err(Error::data(what, format!("counts are whole numbers from 0; {fix}")))
 }
 
 /// A cell as a class label, written as it was in training: 3.0 and "3" are one label where labels are numbers.
@@ -62,12 +62,19 @@ pub(super) fn label(column: &Column, row: usize, kind: LabelKind) -> String {
     }
 }
 
+/// What to do about a missing value: of an input, and of a target.
+pub(super) struct MissingFix {
+    pub(super) input: &'static str,
+    pub(super) target: &'static str,
+}
+
 /// The rows to keep: all, or under [`Missing::Drop`] those that are complete.
 pub(super) fn kept(
     table: &Table,
     features: &[(&str, &Column)],
     target: Option<(&str, &Column)>,
     policy: Missing,
+    fix: &MissingFix,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<usize>> {
     let all = 0..table.rows();
@@ -77,10 +84,9 @@ pub(super) fn kept(
     };
     if policy != Missing::Drop {
         if policy == Missing::Error {
-            let fix = "fill it in, or use --missing mean or --missing drop";
-            features.iter().try_for_each(|f| refused(*f, fix))?;
+            features.iter().try_for_each(|f| refused(*f, fix.input))?;
         }
-        target.map_or(Ok(()), |t| refused(t, "a target must be there: fill it in, or use --missing drop"))?;
+        target.map_or(Ok(()), |t| refused(t, fix.target))?;
         return Ok(all.collect());
     }
     let complete = |r: &usize| !features.iter().chain(&target).any(|(_, c)| c.is_missing(*r));

@@ -1,6 +1,6 @@
 //! CSV: comma, semicolon or tab; what a column holds is told from its cells.
 
-use super::table::{Column, ReadOptions, Table, not_finite, request, show, text_among_numbers};
+use super::table::{CORRECT, Column, ReadOptions, Table, not_finite, request, show, text_among_numbers};
 use crate::error::{Error, Result};
 use crate::memory::array;
 use std::collections::HashSet;
@@ -34,6 +34,16 @@ enum Cell {
     Text,
 }
 
+/// What is known of a column before its cells are seen.
+#[derive(Clone, Copy, PartialEq)]
+enum Declared {
+    Text,
+    Number,
+    /// No one asked for it as numbers: cells of all kinds may stand in it.
+    Anything,
+    Nothing,
+}
+
 pub(super) fn read(bytes: &[u8], options: &ReadOptions) -> Result<Table> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if let Err(e) = std::str::from_utf8(bytes) {
@@ -48,9 +58,17 @@ pub(super) fn read(bytes: &[u8], options: &ReadOptions) -> Result<Table> {
     if cells.lines.is_empty() {
         return Err(Error::data("the file has a header line and no rows", "add rows of data"));
     }
+    let (text, numeric): (HashSet<&String>, HashSet<&String>) =
+        (options.text.iter().collect(), options.numeric.iter().collect());
     let mut columns = Vec::with_capacity(names.len());
     for (i, name) in names.into_iter().enumerate() {
-        let column = column(&cells, i, &name, delimiter, options).map_err(|e| e.in_column(&show(&name)))?;
+        let declared = match (text.contains(&name), numeric.contains(&name)) {
+            (true, _) => Declared::Text,
+            (_, true) => Declared::Number,
+            _ if options.optional => Declared::Anything,
+            _ => Declared::Nothing,
+        };
+        let column = column(&cells, i, declared, delimiter).map_err(|e| e.in_column(&show(&name)))?;
         columns.push((name, column));
     }
     Ok(Table::from_columns(columns)?.on_lines(cells.lines))
@@ -168,18 +186,20 @@ fn classify(cell: &str, delimiter: u8) -> Cell {
     }
 }
 
-fn column(cells: &Cells, i: usize, name: &str, delimiter: u8, options: &ReadOptions) -> Result<Column> {
+fn column(cells: &Cells, i: usize, declared: Declared, delimiter: u8) -> Result<Column> {
     request(array::<Cell>(&[cells.lines.len()]))?;
     let kinds: Vec<Cell> = (0..cells.lines.len()).map(|r| classify(cells.get(r, i), delimiter)).collect();
     let of = |test: fn(&Cell) -> bool| kinds.iter().filter(|k| test(k)).count();
     let present = of(|k| *k != Cell::Missing);
+    let finite = of(|k| matches!(k, Cell::Number(_)));
     let numbers = of(|k| matches!(k, Cell::Number(_) | Cell::Infinite));
     let bools = of(|k| matches!(k, Cell::Bool(_)));
-    let is = |list: &[String]| list.iter().any(|n| n == name);
-    let numeric = is(&options.numeric)
-        || present == 0
-        || (of(|k| matches!(k, Cell::Number(_))) > 0 && numbers as f64 >= MOSTLY_NUMBERS * present as f64);
-    if is(&options.text) || (!numeric && bools < present) {
+    let looks_numeric = match declared {
+        Declared::Anything => finite == present,
+        _ => finite > 0 && numbers as f64 >= MOSTLY_NUMBERS * present as f64,
+    };
+    let numeric = declared == Declared::Number || present == 0 || looks_numeric;
+    if declared == Declared::Text || (!numeric && bools < present) {
         let longest = (0..cells.lines.len()).map(|r| cells.get(r, i).len() as u128).sum::<u128>();
         request(longest + array::<(Option<String>, usize)>(&[cells.lines.len()]))?;
         let text = |(r, kind): (usize, &Cell)| (*kind != Cell::Missing).then(|| cells.get(r, i).to_owned());
@@ -189,11 +209,15 @@ fn column(cells: &Cells, i: usize, name: &str, delimiter: u8, options: &ReadOpti
         let value = |kind: &Cell| if let Cell::Bool(b) = kind { Some(*b) } else { None };
         return Ok(Column::Bool(kinds.iter().map(value).collect()));
     }
+    let fix = match declared {
+        Declared::Number => CORRECT,
+        _ => "correct the cell, or declare the column as text with --text COLUMN",
+    };
     let number = |(r, kind): (usize, &Cell)| match kind {
         Cell::Number(v) => Ok(*v),
         Cell::Missing => Ok(f64::NAN),
         Cell::Infinite => Err(not_finite(cells.get(r, i)).on_line(cells.lines[r])),
-        Cell::Bool(_) | Cell::Text => Err(text_among_numbers(cells.get(r, i)).on_line(cells.lines[r])),
+        Cell::Bool(_) | Cell::Text => Err(text_among_numbers(cells.get(r, i), fix).on_line(cells.lines[r])),
     };
     Ok(Column::Number(kinds.iter().enumerate().map(number).collect::<Result<_>>()?))
 }
@@ -245,7 +269,7 @@ mod tests {
         let options = ReadOptions { numeric: vec!["x".into()], ..ReadOptions::default() };
         assert_eq!(
             read(b"x\na\nb\n", &options).unwrap_err().to_string(),
-            "line 2, column 'x': text 'a' in a numeric column; correct the cell, or declare the column as text with --text COLUMN"
+            "line 2, column 'x': text 'a' in a numeric column; correct the cell"
         );
     }
 

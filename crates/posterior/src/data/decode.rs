@@ -5,6 +5,7 @@ use super::schema::{FeatureKind, Inputs};
 use super::table::{Column, Images, Table};
 use super::{Values, npy};
 use crate::error::{Error, Result};
+use std::collections::HashMap;
 
 impl Encoder {
     /// The table with its number columns, or its images, replaced by encoded inputs of the same rows; all else stays.
@@ -25,13 +26,14 @@ impl Encoder {
                 let x = x.to::<f64>();
                 let mut columns: Vec<(String, Column)> =
                     table.columns().map(|(name, column)| (name.to_owned(), column.clone())).collect();
+                let places: HashMap<&str, usize> = table.column_names().zip(0..).collect();
                 let mut at = 0;
                 for feature in features {
                     if let FeatureKind::Standard(scale) = &feature.kind
-                        && let Some((_, column)) = columns.iter_mut().find(|(name, _)| *name == feature.name)
+                        && let Some(place) = places.get(feature.name.as_str())
                     {
                         let values = x.iter().skip(at).step_by(width).map(|z| scale.invert(*z));
-                        *column = Column::Number(values.collect());
+                        columns[*place].1 = Column::Number(values.collect());
                     }
                     at += feature.kind.width();
                 }

@@ -3,7 +3,7 @@
 //! A number column becomes (x − mean)/std, a text column one 0/1 number per category, images (x − mean)/std with one
 //! mean and one std for all pixels. An [`Encoder`] goes into the model file; it holds no training row.
 
-use super::cells::{few, kept, label, number, size_text, whole};
+use super::cells::{MissingFix, few, kept, label, number, size_text, whole};
 use super::scale::Scale;
 use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
 use super::table::{Column, ReadOptions, Table, show};
@@ -12,12 +12,17 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Pixels of the largest image; more in a model file is damage.
 const LARGEST_IMAGE: usize = 1 << 28;
 /// Standard deviations from the mean at which a network's arithmetic in single precision would break down.
 const FARTHEST: f64 = 1e15;
+/// What is left to do about a missing value once a model is fitted: how it takes them was decided then.
+const FITTED: MissingFix = MissingFix {
+    input: "fill it in, or fit a model that takes missing values (by the mean, or by leaving rows out)",
+    target: "a target must be there: fill it in, or leave the row out",
+};
 
 /// Turns tables like the training table into data sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -176,16 +181,16 @@ impl Encoder {
             Inputs::Images { .. } => Vec::new(),
         };
         let target = if with_target { Some(table.column(&self.target.name)?) } else { None };
-        let known = |name: &str| {
-            name == self.target.name || used.iter().any(|(n, _)| *n == name) || self.unused.iter().any(|n| n == name)
-        };
-        let extra: Vec<String> = table.column_names().filter(|n| !known(n)).map(|n| format!("'{}'", show(n))).collect();
+        let mut known: HashSet<&str> = used.iter().map(|(name, _)| *name).collect();
+        known.extend(self.unused.iter().map(String::as_str).chain([self.target.name.as_str()]));
+        let extra = table.column_names().filter(|n| !known.contains(n));
+        let extra: Vec<String> = extra.map(|n| format!("'{}'", show(n))).collect();
         if !extra.is_empty() {
             let (shown, more) = (extra[..extra.len().min(5)].join(", "), if extra.len() > 5 { ", …" } else { "" });
             warnings.push(format!("columns that the model does not know are ignored: {shown}{more}"));
         }
         let wanted = target.map(|c| (self.target.name.as_str(), c));
-        let kept_rows = kept(table, &used, wanted, self.missing, &mut warnings)?;
+        let kept_rows = kept(table, &used, wanted, self.missing, &FITTED, &mut warnings)?;
         if kept_rows.is_empty() {
             return Err(table.locate(Error::data("no row is complete", "fill in the missing values")));
         }
@@ -279,7 +284,7 @@ impl Encoder {
                     Error::data(what, format!("the known ones are {}", few(names)))
                 })
             }
-            _ => number(column, row, false).and_then(whole),
+            _ => number(column, row, false).and_then(|v| whole(v, "correct the cell")),
         };
         rows.iter().map(|&row| value(row).map_err(|e| e.at(table.place(row, &self.target.name)))).collect()
     }

@@ -1,6 +1,6 @@
 //! Learning from the training table how to encode it.
 
-use super::cells::{kept, label, number, whole};
+use super::cells::{MissingFix, kept, label, number, whole};
 use super::encode::Encoder;
 use super::scale::Scale;
 use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
@@ -8,7 +8,7 @@ use super::table::{Column, Table, number_text, show};
 use crate::error::{Error, Result};
 use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Fewest rows one can learn from.
 const FEWEST_ROWS: usize = 5;
@@ -16,6 +16,11 @@ const FEWEST_ROWS: usize = 5;
 const MOST_CATEGORIES: usize = 1000;
 /// Most distinct values of a target with fractions that is to be classified.
 const MOST_FRACTIONS: usize = 100;
+/// What to do about a missing value before a model is fitted.
+const FITTING: MissingFix = MissingFix {
+    input: "fill it in, or use --missing mean or --missing drop",
+    target: "a target must be there: fill it in, or use --missing drop",
+};
 /// A text column whose values are all distinct is a name, not a category, if it is longer than this.
 const LONGEST_DISTINCT: usize = 50;
 
@@ -71,9 +76,10 @@ impl Encoder {
         }
         let mut warnings = Vec::new();
         let mut unused = options.ignore.clone();
+        let ignored: HashSet<&str> = options.ignore.iter().map(String::as_str).collect();
         let mut features = Vec::new();
         for (name, column) in table.columns() {
-            if name == options.target || unused.iter().any(|n| n == name) {
+            if name == options.target || ignored.contains(name) {
                 continue;
             }
             if table.images().is_some() {
@@ -86,28 +92,41 @@ impl Encoder {
             }
         }
         let target = Some((options.target.as_str(), column));
-        // Leaving out a column may complete rows, and leaving out rows may make a column constant.
-        let (rows, fitted) = loop {
-            let mut noted = Vec::new();
-            let rows = kept(table, &features, target, options.missing, &mut noted)?;
-            if rows.len() < FEWEST_ROWS {
-                let left = if rows.len() < table.rows() { "complete " } else { "" };
-                let what = format!("there are {} {left}rows and at least {FEWEST_ROWS} are needed", rows.len());
-                return Err(table.locate(Error::data(what, "add rows")));
-            }
-            let kinds = features.iter().map(|(name, column)| feature_kind(table, name, column, &rows));
-            let kinds = kinds.collect::<Result<Vec<_>>>()?;
-            if kinds.iter().all(Option::is_some) {
-                warnings.extend(noted);
-                let named = features.iter().zip(kinds.into_iter().flatten());
-                break (rows, named.map(|((n, _), kind)| Feature { name: (*n).to_owned(), kind }).collect::<Vec<_>>());
-            }
-            for ((name, _), _) in features.iter().zip(&kinds).filter(|(_, kind)| kind.is_none()) {
+        if options.missing != Missing::Drop {
+            kept(table, &features, target, options.missing, &FITTING, &mut Vec::new())?;
+        }
+        // Before rows are left out: a column that varies is not to be lost because another is mostly empty, and one that does
+        // not vary is not to cost a row.
+        features.retain(|(name, values)| {
+            let varies = varies(values, column, options.missing);
+            if !varies {
                 warnings.push(format!("column '{}' has the same value in every row and is left out", show(name)));
                 unused.push((*name).to_owned());
             }
-            features = features.into_iter().zip(kinds).filter_map(|(f, kind)| kind.map(|_| f)).collect();
-        };
+            varies
+        });
+        let rows = kept(table, &features, target, options.missing, &FITTING, &mut warnings)?;
+        if rows.len() < FEWEST_ROWS {
+            let left = if rows.len() < table.rows() { "complete " } else { "" };
+            let what = format!("there are {} {left}rows and at least {FEWEST_ROWS} are needed", rows.len());
+            return Err(table.locate(Error::data(what, "add rows")));
+        }
+        let mut fitted = Vec::with_capacity(features.len());
+        for (name, values) in &features {
+            let kind = match feature_kind(table, name, values, &rows)? {
+                Some(kind) => kind,
+                None => {
+                    warnings.push(fixed(name, &features, values, rows.len()));
+                    let known: Vec<usize> = (0..table.rows()).filter(|&r| !values.is_missing(r)).collect();
+                    let Some(kind) = feature_kind(table, name, values, &known)? else {
+                        unused.push((*name).to_owned());
+                        continue;
+                    };
+                    kind
+                }
+            };
+            fitted.push(Feature { name: (*name).to_owned(), kind });
+        }
         let target = Target {
             name: options.target.clone(),
             kind: target_kind(table, column, &rows, options)
@@ -139,6 +158,35 @@ impl Encoder {
         let encoder = Encoder { inputs, target, missing: options.missing, unused };
         Ok(Fitted { encoder, warnings, dropped_rows })
     }
+}
+
+/// Whether a column varies among the rows where it and the target are known; where missing values are replaced, a missing text is a value too.
+fn varies(column: &Column, target: &Column, missing: Missing) -> bool {
+    let counts = |r: &usize| match (missing, column) {
+        (Missing::Mean, Column::Text(_)) => true,
+        (Missing::Drop, _) => !column.is_missing(*r) && !target.is_missing(*r),
+        _ => !column.is_missing(*r),
+    };
+    let mut rows = (0..column.len()).filter(counts);
+    let Some(first) = rows.next() else { return false };
+    rows.any(|r| match column {
+        Column::Number(v) => v[r] != v[first],
+        Column::Text(v) => v[r] != v[first],
+        Column::Bool(v) => v[r] != v[first],
+    })
+}
+
+/// A column that varies, but not in the rows that are left: what that means, and which column costs the others.
+fn fixed(name: &str, features: &[(&str, &Column)], column: &Column, rows: usize) -> String {
+    let lost = |other: &Column| (0..other.len()).filter(|&r| other.is_missing(r) && !column.is_missing(r)).count();
+    let most = features.iter().filter(|(n, _)| *n != name).max_by_key(|(_, c)| lost(c)).filter(|(_, c)| lost(c) > 0);
+    let why = most.map_or(String::new(), |(n, c)| {
+        format!(": leave out column '{}', which is missing in {} of the others, to learn it", show(n), lost(c))
+    });
+    format!(
+        "column '{}' has one value in the {rows} complete rows, so nothing is learnt of what else it does{why}",
+        show(name)
+    )
 }
 
 /// How to encode a column; none if it does not vary.
@@ -181,7 +229,8 @@ fn target_kind(table: &Table, column: &Column, rows: &[usize], options: &EncodeO
         return Err(Error::data(what, "use --task classification, or choose another target"));
     }
     let value = |r: &usize| {
-        let checked = number(column, *r, false).and_then(|v| if task == Task::Count { whole(v) } else { Ok(v) });
+        let fix = "correct the cell, or use --task regression";
+        let checked = number(column, *r, false).and_then(|v| if task == Task::Count { whole(v, fix) } else { Ok(v) });
         checked.map_err(|e| e.at(table.place(*r, &options.target)))
     };
     let values = rows.iter().map(value).collect::<Result<Vec<f64>>>()?;

@@ -1,13 +1,14 @@
 //! A table as it stands in a user's file: named columns of raw values, or a block of images with their labels.
 
 use super::{csv, idx, npy, parquet};
-use crate::error::{Error, Place, Result, suggest};
+use crate::error::{Error, Place, Result, steers, suggest};
 use crate::memory;
 use crate::nn::Shape;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The values of one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +81,8 @@ pub struct ReadOptions {
     pub numeric: Vec<String>,
     /// Columns to take as text, whatever is in them.
     pub text: Vec<String>,
-    /// Whether `numeric` and `text` may name columns that the file does not have.
+    /// Whether the file is read for a model that names its columns: `numeric` and `text` may name columns that the file does not
+    /// have, and in columns they do not name anything may stand.
     pub optional: bool,
 }
 
@@ -88,6 +90,8 @@ pub struct ReadOptions {
 #[derive(Debug, Clone)]
 pub struct Table {
     names: Vec<String>,
+    /// Where a name stands: a file may have many thousands of columns, and each is looked up.
+    index: Arc<HashMap<String, usize>>,
     columns: Vec<Column>,
     images: Option<Images>,
     rows: usize,
@@ -162,8 +166,9 @@ impl Table {
                 return Err(not_finite(&values[row].to_string()).on_line(row as u64 + 1).in_column(&show(name)));
             }
         }
+        let index = columns.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect();
         let (names, columns) = columns.into_iter().unzip();
-        Ok(Table { names, columns, images: None, rows, source: None, lines: None })
+        Ok(Table { names, index: Arc::new(index), columns, images: None, rows, source: None, lines: None })
     }
 
     /// A table of images, with a label column where there are labels.
@@ -197,6 +202,11 @@ impl Table {
         self
     }
 
+    /// Names and columns, to be written otherwise than they are: names are still found as they were.
+    pub(super) fn names_and_columns_mut(&mut self) -> (&mut [String], &mut [Column]) {
+        (&mut self.names, &mut self.columns)
+    }
+
     /// How many rows.
     pub fn rows(&self) -> usize {
         self.rows
@@ -224,7 +234,7 @@ impl Table {
 
     /// The column of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Column> {
-        self.names.iter().position(|n| n == name).map(|i| &self.columns[i])
+        self.index.get(name).map(|i| &self.columns[*i])
     }
 
     /// The column of this name; the error names the nearest one.
@@ -261,6 +271,7 @@ impl Table {
     pub fn select(&self, rows: &[usize]) -> Table {
         Table {
             names: self.names.clone(),
+            index: self.index.clone(),
             columns: self.columns.iter().map(|c| c.select(rows)).collect(),
             images: self.images.as_ref().map(|images| {
                 let size = images.shape.len();
@@ -280,19 +291,21 @@ impl Table {
                 self.column(name)?;
             }
         }
+        let (text, numeric): (HashSet<&String>, HashSet<&String>) =
+            (options.text.iter().collect(), options.numeric.iter().collect());
         for i in 0..self.names.len() {
             let name = &self.names[i];
-            if options.text.contains(name) && !matches!(self.columns[i], Column::Text(_)) {
+            if text.contains(name) && !matches!(self.columns[i], Column::Text(_)) {
                 let column = &self.columns[i];
                 self.columns[i] = Column::Text((0..column.len()).map(|r| column.text(r)).collect());
-            } else if options.numeric.contains(name) {
+            } else if numeric.contains(name) {
                 let column = &self.columns[i];
                 let numbers: Result<Vec<f64>> = (0..column.len())
                     .map(|r| match column {
                         Column::Number(v) => Ok(v[r]),
                         _ => column.text(r).map_or(Ok(f64::NAN), |cell| {
                             let number = cell.trim().parse().ok().filter(|v: &f64| v.is_finite());
-                            number.ok_or_else(|| text_among_numbers(&cell).at(self.place(r, name)))
+                            number.ok_or_else(|| text_among_numbers(&cell, CORRECT).at(self.place(r, name)))
                         }),
                     })
                     .collect();
@@ -333,7 +346,7 @@ pub(super) fn number_text(value: f64) -> String {
     (value + 0.0).to_string() // −0 + 0 = 0
 }
 
-/// A user's text within a one-line message: control characters escaped, at most 40 characters.
+/// A user's text within a one-line message: characters that would steer a terminal escaped, at most 40 characters.
 pub(super) fn show(text: &str) -> String {
     let mut shown = String::new();
     for (i, c) in text.chars().enumerate() {
@@ -341,7 +354,7 @@ pub(super) fn show(text: &str) -> String {
             shown.push('…');
             break;
         }
-        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+        if steers(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -357,11 +370,11 @@ pub(super) fn one_line(error: impl std::fmt::Display) -> String {
     words.join(" ").chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-pub(super) fn text_among_numbers(cell: &str) -> Error {
-    Error::data(
-        format!("text '{}' in a numeric column", show(cell)),
-        "correct the cell, or declare the column as text with --text COLUMN",
-    )
+/// What is left to do where a column must hold numbers.
+pub(super) const CORRECT: &str = "correct the cell";
+
+pub(super) fn text_among_numbers(cell: &str, fix: &str) -> Error {
+    Error::data(format!("text '{}' in a numeric column", show(cell)), fix)
 }
 
 pub(super) fn not_finite(cell: &str) -> Error {

@@ -9,10 +9,9 @@ use super::energy::e_bfmi;
 use super::ess::{ess_bulk, ess_tail};
 use super::mcse::mcse_mean;
 use super::r_hat::r_hat;
-use super::reference::evenly;
 use super::trace::{Trace, mean};
 use super::verdict::{Finding, Trust};
-use crate::data::Values;
+use crate::data::{Dataset, Values};
 use crate::fitted::{How, NetworkFit};
 use crate::likelihood::Outcome;
 use crate::nn::Role;
@@ -21,6 +20,7 @@ use crate::predict::Predictor;
 use crate::problem::full_layout;
 use crate::rng::Key;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// R-hat up to which a quantity has mixed.
 pub(super) const R_HAT: f64 = 1.01;
@@ -36,6 +36,10 @@ const E_BFMI: f64 = 0.3;
 const DIVERGENT: f64 = 0.01;
 /// Parameters of a block that are judged.
 const PARAMETERS: usize = 200;
+/// Rows at which predictions are judged.
+const ROWS: usize = 100;
+/// Most predictions that are in memory at once.
+const NUMBERS: usize = 1 << 24;
 
 /// What the draws of one quantity tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +83,7 @@ impl Quality {
 }
 
 /// The worst of a group of quantities.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
     /// A block of parameters, or what is predicted.
     pub name: String,
@@ -88,16 +92,22 @@ pub struct GroupReport {
     /// Of these, judged.
     pub judged: usize,
     /// Largest R-hat, of those that are not constant.
+    #[serde(with = "extended")]
     pub r_hat: f64,
     /// Median of their bulk ESS.
+    #[serde(with = "extended")]
     pub ess_median: f64,
     /// Smallest bulk ESS.
+    #[serde(with = "extended")]
     pub ess_bulk: f64,
     /// Smallest tail ESS.
+    #[serde(with = "extended")]
     pub ess_tail: f64,
     /// Largest standard error of a mean, in standard deviations of its quantity.
+    #[serde(with = "extended")]
     pub mcse: f64,
     /// Part of the judged quantities that have mixed.
+    #[serde(with = "extended")]
     pub mixed: f64,
     /// Whether nothing in it moves.
     pub constant: bool,
@@ -131,6 +141,59 @@ impl GroupReport {
     /// Whether it can be believed.
     pub fn has_mixed(&self) -> bool {
         self.constant || (self.mixed >= PART && self.r_hat <= R_HAT_WORST)
+    }
+}
+
+/// How well the predictions of chains have mixed at some rows: what cannot be told from the draws alone. A fit works it out at its own
+/// rows and the model file keeps it, so that a model is judged in the same way with and without them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mixing {
+    /// Rows at which predictions were judged.
+    pub rows: usize,
+    /// Outputs of the network there (probabilities, for classes), and parameters of the noise.
+    pub predictions: GroupReport,
+}
+
+impl Mixing {
+    /// At some of the rows of `data`, evenly, as many as are judged.
+    pub fn new(fit: &NetworkFit, chains: &Chains, data: &Dataset) -> Mixing {
+        let most = (NUMBERS / (chains.draws() * fit.network.outputs()).max(1)).clamp(1, ROWS);
+        let chosen = evenly(data.rows, most);
+        let x = data.x.rows(&chosen, fit.network.input().len());
+        let layout = full_layout(&*fit.network, &*fit.likelihood);
+        let noise = layout.blocks().iter().filter(|b| b.role == Role::Noise).flat_map(|b| b.range.clone());
+        let mut qualities = predicted(fit, chains, &x);
+        qualities.extend(noise.map(|p| parameter(chains, fit.posterior.dim(), p)));
+        let predictions = GroupReport::new("predictions", qualities.len(), &qualities, chains.chains.len());
+        Mixing { rows: chosen.len(), predictions }
+    }
+}
+
+/// Quality of parameter p.
+fn parameter(chains: &Chains, dim: usize, p: usize) -> Quality {
+    Quality::of(&trace(chains, |c, i| f64::from(chains.chains[c].w[i * dim + p])))
+}
+
+/// Numbers that JSON has no word for, as text: R-hat is infinite where chains stand still.
+mod extended {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(v: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if v.is_finite() { to.serialize_f64(*v) } else { to.serialize_str(&v.to_string()) }
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Number(v) => Ok(v),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
     }
 }
 
@@ -169,28 +232,25 @@ fn trace(chains: &Chains, of: impl Fn(usize, usize) -> f64) -> Trace {
 }
 
 impl ChainReport {
-    /// Of the chains of a network's posterior; predictions at the rows of `x`.
-    pub fn new(fit: &NetworkFit, chains: &Chains, x: &Values) -> ChainReport {
+    /// Of the chains of a network's posterior, and how well their predictions have mixed.
+    pub fn new(fit: &NetworkFit, chains: &Chains, mixing: &Mixing) -> ChainReport {
         let count = chains.chains.len();
         let dim = fit.posterior.dim();
-        let weight = |p: usize| Quality::of(&trace(chains, |c, i| f64::from(chains.chains[c].w[i * dim + p])));
         let layout = full_layout(&*fit.network, &*fit.likelihood);
+        let weight = |p: usize| parameter(chains, dim, p);
         let block = |b: &crate::nn::Block| {
             let judged: Vec<usize> = evenly(b.range.len(), PARAMETERS).iter().map(|i| b.range.start + i).collect();
             let qualities: Vec<Quality> = judged.into_par_iter().map(weight).collect();
             GroupReport::new(&b.name, b.range.len(), &qualities, count)
         };
-        let noise = layout.blocks().iter().filter(|b| b.role == Role::Noise).flat_map(|b| b.range.clone());
-        let mut predictions = predicted(fit, chains, x);
-        predictions.extend(noise.map(weight));
         let energies: Vec<f64> = chains.chains.iter().map(|c| e_bfmi(&c.energy)).collect();
         let moved = |c: &crate::posterior::Chain| (c.draws() * c.thin.max(1)) as u64;
         ChainReport {
             chains: count,
             draws: chains.shortest(),
             weights: layout.blocks().iter().map(block).collect(),
-            rows: x.len() / fit.network.input().len().max(1),
-            predictions: GroupReport::new("predictions", predictions.len(), &predictions, count),
+            rows: mixing.rows,
+            predictions: mixing.predictions.clone(),
             log_density: {
                 let quality = Quality::of(&trace(chains, |c, i| chains.chains[c].log_density[i]));
                 GroupReport::new("log density", 1, &[quality], count)
@@ -249,6 +309,11 @@ impl ChainReport {
             let reason = "one chain cannot show that another would end elsewhere".to_owned();
             find(Trust::Predictions, reason, "several chains");
         }
+        let d = &self.log_density;
+        if !d.constant && d.r_hat > R_HAT_WORST {
+            let reason = format!("chains differ in log density (R-hat {})", short(d.r_hat));
+            find(Trust::Predictions, reason, "longer chains, if you need the weights");
+        }
         let apart: Vec<&GroupReport> = self.weights.iter().filter(|g| !g.has_mixed()).collect();
         if let Some(worst) = apart.iter().max_by(|a, b| a.r_hat.total_cmp(&b.r_hat)) {
             let (r_hat, name) = (short(worst.r_hat), &worst.name);
@@ -270,7 +335,8 @@ impl ChainReport {
 
     /// Why the draws can be trusted where nothing was found against them.
     pub fn praise(&self) -> String {
-        let all: Vec<&GroupReport> = self.weights.iter().chain([&self.predictions]).filter(|g| !g.constant).collect();
+        let all: Vec<&GroupReport> =
+            self.weights.iter().chain([&self.predictions, &self.log_density]).filter(|g| !g.constant).collect();
         let r_hat = all.iter().map(|g| g.r_hat).fold(1.0, f64::max);
         let ess = all.iter().map(|g| g.ess_bulk.min(g.ess_tail)).fold(f64::INFINITY, f64::min);
         format!(
@@ -314,4 +380,26 @@ fn predicted(fit: &NetworkFit, chains: &Chains, x: &Values) -> Vec<Quality> {
     });
     let quality = |q: usize| Quality::of(&trace(chains, |c, i| draws[first[c] + i][q]));
     (0..rows * width).into_par_iter().map(quality).collect()
+}
+
+/// The numbers of at most `most` rows of `rows`, evenly.
+fn evenly(rows: usize, most: usize) -> Vec<usize> {
+    let count = rows.min(most);
+    (0..count).map(|i| (2 * i + 1) * rows / (2 * count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_spread_evenly_and_none_is_taken_twice() {
+        assert_eq!(evenly(3, 10), [0, 1, 2]);
+        assert_eq!(evenly(10, 5), [1, 3, 5, 7, 9]);
+        for (rows, most) in [(1, 1), (7, 5), (1000, 100), (0, 3)] {
+            let chosen = evenly(rows, most);
+            assert!(chosen.len() == rows.min(most) && chosen.is_sorted_by(|a, b| a < b));
+            assert!(chosen.iter().all(|r| *r < rows));
+        }
+    }
 }

@@ -1,9 +1,8 @@
 //! A fitted model judged: its chains, or its weights against the posterior, and its predictions.
 
 use super::approximation::{PredictiveCheck, importance_weights};
-use super::chains::ChainReport;
+use super::chains::{ChainReport, Mixing};
 use super::pareto::Weights;
-use super::reference::{evenly, reference_inputs};
 use super::verdict::{Finding, Trust, Verdict};
 use crate::data::{Encoded, TargetKind};
 use crate::error::{Error, Result};
@@ -11,10 +10,6 @@ use crate::fitted::NetworkFit;
 use crate::model::Model;
 use crate::rng::{Key, Purpose};
 
-/// Rows at which the predictions of chains are judged.
-const ROWS: usize = 100;
-/// Most predictions of chains that are in memory at once.
-const NUMBERS: usize = 1 << 24;
 /// Draws for the predictive distribution that is held against outcomes.
 const PREDICTIVE_DRAWS: usize = 200;
 /// How far the mean of a standardised target may be from 0, and its variance from 1, in the rows a model was fitted to.
@@ -34,18 +29,20 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Of a model. Chains need no rows, but are better judged at the user's; everything else needs those it was fitted to.
+    /// Of a model. Chains are judged at the rows of their fit, which the model remembers, or at others that are given; everything else
+    /// needs the rows it was fitted to.
     pub fn new(model: &Model, rows: Option<&Encoded>, draws: usize, key: Key) -> Result<Diagnosis> {
         let Some(fit) = model.fitted.as_network() else { return Diagnosis::of_predictions(model, rows) };
         let posterior = &*fit.posterior;
         if let Some(chains) = posterior.chains() {
-            let width = fit.network.input().len();
-            let most = (NUMBERS / (chains.draws() * fit.network.outputs()).max(1)).clamp(1, ROWS);
-            let x = match rows {
-                Some(rows) => rows.data.x.rows(&evenly(rows.data.rows, most), width),
-                None => reference_inputs(&model.encoder, most, key),
-            };
-            return Ok(Diagnosis::of_chains(ChainReport::new(fit, chains, &x)));
+            let here = rows.map(|rows| Mixing::new(fit, chains, &rows.data));
+            let mixing = here.as_ref().or(model.mixing.as_ref()).ok_or_else(|| {
+                let what = "the model does not say how well its predictions have mixed at the rows it was fitted to";
+                Error::setting(what, "give their file: posterior diagnose MODEL DATA")
+            })?;
+            let report = ChainReport::new(fit, chains, mixing);
+            let verdict = Verdict::of(&report.findings(), report.praise());
+            return Ok(Diagnosis { chains: Some(report), weights: None, check: None, verdict });
         }
         if let Some(weights) = posterior.log_weights() {
             let weights = Weights::new(weights);
@@ -61,11 +58,6 @@ impl Diagnosis {
         }
         let rows = fitted_rows(model, rows, posterior.kind())?;
         Diagnosis::of_approximation(model, fit, rows, draws, key)
-    }
-
-    fn of_chains(report: ChainReport) -> Diagnosis {
-        let verdict = Verdict::of(&report.findings(), report.praise());
-        Diagnosis { chains: Some(report), weights: None, check: None, verdict }
     }
 
     /// Of a model without weights: its predictions are all there is to judge.

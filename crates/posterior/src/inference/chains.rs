@@ -246,7 +246,8 @@ impl Shared<'_, '_> {
         let (epoch, epochs) = (job.done, plan.transitions());
         let seen = &mut self.seen[job.number];
         seen.extend_from_slice(&job.kept.log_density[seen.len()..]);
-        if self.r_hat.1.elapsed() > BETWEEN {
+        // The last one is over all draws: it is the one a diagnosis finds.
+        if self.r_hat.1.elapsed() > BETWEEN || self.done == steps {
             self.r_hat = (r_hat_so_far(&self.seen), Instant::now());
         }
         self.stop |= self.observer.chain(&ChainProgress {

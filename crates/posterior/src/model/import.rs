@@ -198,6 +198,7 @@ pub fn import(
         trace: Vec::new(),
     };
     Ok(Model {
+        mixing: None,
         recipe: resolved.recipe.clone(),
         encoder,
         seed: 0,

@@ -11,6 +11,7 @@ pub use usual::FEW;
 
 use crate::apply::calibrate::Calibration;
 use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
+use crate::diagnose::Mixing;
 use crate::error::{Error, Result};
 use crate::fitted::{Fitted, How, ModelFit, NetworkFit, predict_blocks};
 use crate::inference::{Fingerprint, FitSummary, Observer, check_memory};
@@ -37,6 +38,8 @@ pub struct Model {
     pub calibration: Option<Calibration>,
     /// How the fit went.
     pub summary: FitSummary,
+    /// Of a posterior made of chains: how well their predictions have mixed at the rows of the fit.
+    pub mixing: Option<Mixing>,
     /// What predicts.
     pub fitted: Arc<dyn Fitted>,
 }
@@ -96,6 +99,7 @@ impl Model {
         let Encoded { data, .. } = encoder.encode(table, true)?;
         let (rows, key) = (data.rows, Key::new(seed));
         let mut plan = recipe.with_default_method(&encoder, rows)?.plan(&encoder)?;
+        let mut mixing = None;
         let fit = match &mut plan {
             Plan::Network(resolved) => {
                 let mut problem = resolved.clone().problem(data)?;
@@ -111,7 +115,10 @@ impl Model {
                 if let Some(start) = start {
                     problem = problem.with_start(start)?;
                 }
-                resolved.fit_problem(&problem, key, observer)?
+                let fit = resolved.fit_problem(&problem, key, observer)?;
+                let of = |n: &NetworkFit| n.posterior.chains().map(|chains| Mixing::new(n, chains, problem.data()));
+                mixing = fit.fitted.as_network().and_then(of);
+                fit
             }
             Plan::Model(model) if start.is_some() => {
                 let what = format!("'{}' is no network, so it cannot begin at the weights of one", model.entry.name);
@@ -120,7 +127,7 @@ impl Model {
             Plan::Model(model) => model.estimator.fit(data, model.likelihood.clone(), key, observer)?,
         };
         let ModelFit { fitted, summary } = fit;
-        Ok(Model { recipe: plan.into_recipe(), encoder, seed, rows, calibration: None, summary, fitted })
+        Ok(Model { recipe: plan.into_recipe(), encoder, seed, rows, calibration: None, summary, mixing, fitted })
     }
 
     /// p(y | f).
@@ -145,7 +152,7 @@ impl Model {
     pub fn with_posterior(&self, posterior: Arc<dyn Posterior>) -> Result<Model> {
         let fit = self.network("its weights are to be replaced")?;
         let fitted = NetworkFit::new(fit.network.clone(), fit.likelihood.clone(), posterior, fit.link);
-        Ok(Model { fitted: Arc::new(fitted), calibration: None, ..self.clone() })
+        Ok(Model { fitted: Arc::new(fitted), calibration: None, mixing: None, ..self.clone() })
     }
 
     /// How predictions are made by the model's own route, in the user's units, keyed by the model's seed.

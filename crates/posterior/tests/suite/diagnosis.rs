@@ -1,9 +1,9 @@
 //! Whole models judged: the three sentences where each is due, and draws that come back from Parquet.
 
-use posterior::artifact::{PLAIN, write_draws};
+use posterior::artifact::{PLAIN, from_bytes, to_bytes, write_draws};
 use posterior::data::{Column, EncodeOptions, ReadOptions, Table};
-use posterior::diagnose::{Diagnosis, Quality, Trust};
-use posterior::inference::Silent;
+use posterior::diagnose::{Diagnosis, Mixing, Quality, Trust};
+use posterior::inference::{ChainProgress, Flow, Observer, Progress, Silent};
 use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::{Activation, NetworkSpec};
 use posterior::posterior::{Chain, Chains, DrawsPosterior};
@@ -66,7 +66,57 @@ fn chains(model: &Model, draws: usize, count: usize, mut draw: impl FnMut(usize,
 fn judged(model: &Model, chains: Chains) -> Diagnosis {
     let mut model = model.clone();
     model = model.with_posterior(Arc::new(DrawsPosterior::new(chains, model.fitted.parameters()))).unwrap();
-    Diagnosis::new(&model, None, 100, Key::new(1)).unwrap()
+    let rows = model.encoder.encode(&table(80), false).unwrap();
+    Diagnosis::new(&model, Some(&rows), 100, Key::new(1)).unwrap()
+}
+
+/// The last R-hat that was told.
+struct Heard(f64);
+
+impl Observer for Heard {
+    fn progress(&mut self, _: &Progress) -> Flow {
+        Flow::Continue
+    }
+    fn chain(&mut self, p: &ChainProgress) -> Flow {
+        self.0 = p.r_hat;
+        Flow::Continue
+    }
+    fn warn(&mut self, _: &str) {}
+}
+
+/// The rows of the fit and the file alone lead to one verdict, number by number, and its R-hat is the one that was shown.
+#[test]
+fn chains_have_one_verdict_with_and_without_their_rows() {
+    let method = ["draws", "warmup"].iter().fold(Choice::named("hmc"), |c, k| c.with(k, Value::Int(60)));
+    let recipe = Recipe { network: NetworkSpec::parse("3", Activation::Tanh).unwrap(), method, ..Recipe::default() };
+    let options = EncodeOptions { target: "y".into(), ignore: vec!["kind".into()], ..EncodeOptions::default() };
+    let mut heard = Heard(f64::NAN);
+    let model = Model::fit(&recipe, &table(80), &options, 1, &mut heard).unwrap();
+    let rows = model.encoder.encode(&table(80), true).unwrap();
+    let loaded = from_bytes(&to_bytes(&model).unwrap(), "m".as_ref()).unwrap();
+    assert_eq!(loaded.mixing, model.mixing);
+    let judge = |rows| Diagnosis::new(&loaded, rows, 0, Key::new(9)).unwrap();
+    let (without, with) = (judge(None), judge(Some(&rows)));
+    assert_eq!((&without.chains, &without.verdict), (&with.chains, &with.verdict));
+    let report = with.chains.unwrap();
+    assert_eq!((report.rows, report.predictions.count), (80, 81));
+    assert_eq!(report.log_density.r_hat, heard.0);
+    // A file from before this was kept does not guess.
+    let older = Model { mixing: None, ..loaded.clone() };
+    let asked = Diagnosis::new(&older, None, 0, Key::new(9)).unwrap_err().to_string();
+    assert!(asked.contains("give their file"), "{asked}");
+}
+
+/// Numbers that JSON does not have survive a model file: R-hat of chains that stand still is infinite.
+#[test]
+fn an_infinite_r_hat_is_kept() {
+    let mut model = fit("2", "y", short("map"));
+    let still = chains(&model, 8, 2, |c, _, w| w[0] += c as f32);
+    let rows = model.encoder.encode(&table(80), true).unwrap();
+    model = model.with_posterior(Arc::new(DrawsPosterior::new(still.clone(), model.fitted.parameters()))).unwrap();
+    model.mixing = Some(Mixing::new(model.network("").unwrap(), &still, &rows.data));
+    assert_eq!(model.mixing.as_ref().unwrap().predictions.r_hat, f64::INFINITY);
+    assert_eq!(from_bytes(&to_bytes(&model).unwrap(), "m".as_ref()).unwrap().mixing, model.mixing);
 }
 
 /// Adds independent noise to every parameter.
@@ -82,7 +132,7 @@ fn chains_get_the_sentence_they_deserve() {
     assert_eq!(good.verdict.trust, Trust::All, "{}", good.verdict.sentence());
     assert!(good.verdict.sentence().starts_with("Trust: 4 chains agree"));
     let report = good.chains.unwrap();
-    assert_eq!((report.chains, report.draws, report.rows), (4, 500, 100));
+    assert_eq!((report.chains, report.draws, report.rows), (4, 500, 80));
     assert!(report.weights.iter().all(|g| g.r_hat < 1.02 && g.ess_bulk > 1000.0));
 
     // The two hidden units change places, and their signs, in half of the chains: another w, the same function.

@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 pub struct Named {
     name: &'static str,
     recipe: Recipe,
+    /// The recipe, as it was asked for and with every setting it resolves to: what a fit follows from.
+    identity: String,
 }
 
 /// Everything that is to be done.
@@ -94,16 +96,17 @@ fn plan(args: &Compare) -> anyhow::Result<Plan> {
     let table = read(&args.data, None)?;
     let options = encode_options(&args.target, &table)?;
     let splits = splits::of(args, &table, &options)?;
+    let encoder = Encoder::fit(&table, &options)?.encoder;
     // A setting goes to every method that has it.
     let named = |name: &'static str| {
         let mut recipe = base.clone();
         recipe.method.name = Some(name.to_owned());
         recipe.method.settings.retain(|key, _| known(name, key));
-        Named { name, recipe }
+        let resolved = recipe.resolve(&encoder)?.recipe;
+        let identity = serde_json::to_string(&[&recipe, &resolved])?;
+        Ok(Named { name, recipe, identity })
     };
-    let methods: Vec<Named> = names.into_iter().map(named).collect();
-    let encoder = Encoder::fit(&table, &options)?.encoder;
-    methods.iter().try_for_each(|m| m.recipe.resolve(&encoder).map(|_| ()))?;
+    let methods = names.into_iter().map(named).collect::<anyhow::Result<Vec<Named>>>()?;
     let seed = args.common.seed.unwrap_or(0);
     Ok(Plan { table, options, splits, methods, reference, seed, draws: args.draws as usize })
 }

@@ -1,16 +1,29 @@
-//! Finished fits on disk, one small file each, named by everything their result follows from: the program's version, the data, the
-//! split, the recipe, the seed, the draws and the reference. A comparison that is started again takes from there what it has done.
+//! Finished fits on disk, one small file each, named by everything their result follows from: the data, the split, the recipe with the settings
+//! it resolves to, the seed, the draws, the reference, the scores there are, and [`CELLS`]. A comparison that is started again takes from there what
+//! it has done, also with a newer program.
 
 use super::Plan;
 use super::cell::Outcome;
 use posterior::artifact;
 use posterior::model::Model;
+use posterior::score::METRICS;
 use std::path::{Path, PathBuf};
 
 /// The folder, and what all names have in common.
 pub struct State {
     folder: PathBuf,
     common: u128,
+}
+
+/// Number of the algorithms behind a cell, and of its format. To be raised by whoever changes what a method, a split or a score computes from
+/// the same settings, so that older cells are not taken for new ones; new settings and new scores change the names by themselves.
+const CELLS: u32 = 1;
+
+/// What all names of a comparison have in common.
+fn common(cells: u32, scores: &[&str], data: &[Vec<u8>], description: &str) -> u128 {
+    let start = hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, &cells.to_le_bytes());
+    let start = hash(start, scores.join(",").as_bytes());
+    hash(data.iter().fold(start, |h, bytes| hash(h, bytes)), description.as_bytes())
 }
 
 /// FNV-1a in 128 bits: names, not secrets.
@@ -28,18 +41,16 @@ impl State {
             );
         }
         std::fs::create_dir_all(folder).map_err(|e| posterior::Error::io("create", folder, e))?;
-        let mut common = hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, env!("CARGO_PKG_VERSION").as_bytes());
-        for path in data {
-            common = hash(common, &posterior::memory::read_file(path)?);
-        }
-        Ok(State { folder: folder.to_owned(), common: hash(common, description.as_bytes()) })
+        let data = data.iter().map(|path| posterior::memory::read_file(path)).collect::<posterior::Result<Vec<_>>>()?;
+        let scores: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+        Ok(State { folder: folder.to_owned(), common: common(CELLS, &scores, &data, description) })
     }
 
     fn path(&self, plan: &Plan, method: usize, split: usize, with_reference: bool, ending: &str) -> PathBuf {
         let (m, s) = (&plan.methods[method], &plan.splits[split]);
-        let reference = plan.reference.filter(|_| with_reference).map(|r| &plan.methods[r].recipe);
+        let reference = plan.reference.filter(|_| with_reference).map(|r| &plan.methods[r].identity);
         let text =
-            format!("{:?}{:?}{:?}{:?}{}{}{:?}", m.recipe, reference, plan.options, s, plan.seed, plan.draws, m.name);
+            format!("{}{:?}{:?}{:?}{}{}{:?}", m.identity, reference, plan.options, s, plan.seed, plan.draws, m.name);
         let name = hash(self.common, text.as_bytes());
         self.folder.join(format!("{}-{split}-{:016x}.{ending}", m.name, (name >> 64) as u64 ^ name as u64))
     }
@@ -67,4 +78,32 @@ impl State {
     pub fn put_model(&self, plan: &Plan, method: usize, split: usize, model: &Model) -> posterior::Result<()> {
         artifact::save(model, &self.path(plan, method, split, false, "safetensors"))
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of a cell: the same in every version of the program, and another where something that it follows from is.
+    #[test]
+    fn names_follow_from_what_can_change_a_cell() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("d.csv");
+        std::fs::write(&data, "x,y\n1,2\n").unwrap();
+        let opened = State::open(&folder.path().join("s"), &[&data], "[]").unwrap().common;
+        let scores: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+        let bytes = [b"x,y\n1,2\n".to_vec()];
+        assert_eq!(opened, common(CELLS, &scores, &bytes, "[]"));
+        assert_eq!(common(1, &["rmse"], &bytes, "[]"), PINNED);
+        let others = [
+            common(2, &["rmse"], &bytes, "[]"),
+            common(1, &["rmse", "crps"], &bytes, "[]"),
+            common(1, &["rmse"], &[b"x,y\n1,3\n".to_vec()], "[]"),
+            common(1, &["rmse"], &bytes, "[\"x\"]"),
+        ];
+        assert!(others.iter().all(|o| *o != PINNED));
+    }
+
+    /// FNV-1a of the bytes 1 0 0 0, "rmse", the file and "[]", worked out apart.
+    const PINNED: u128 = 0x8998_b1fb_e5b2_c10c_dab9_042c_6d75_bd77;
 }
