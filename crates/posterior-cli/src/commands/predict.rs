@@ -57,6 +57,16 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         notes(&args.common, &[what]);
     }
     let mut columns = predict(&model, &*predictor, args.draws, &encoded, args.interval);
+    let beyond = |row: &&Vec<Cell>| row.iter().any(|c| matches!(c, Cell::Number(v) if !v.is_finite()));
+    let beyond = columns.rows.iter().filter(beyond).count();
+    if beyond > 0 {
+        let what = format!(
+            "{beyond} of {} rows have predictions too large to be told (inf or NaN in CSV, null in JSON): their inputs \
+             probably lie far outside the training range",
+            columns.rows.len()
+        );
+        notes(&args.common, &[what]);
+    }
     if encoded.kept_rows.len() < table.rows() {
         notes(
             &args.common,

@@ -2,6 +2,7 @@
 
 mod common;
 mod compare;
+mod counts;
 mod formats;
 mod golden;
 mod laplace;

@@ -194,8 +194,11 @@ impl Search<'_> {
 /// The score of a row, with the [`reach`] of its distribution.
 pub(super) fn crps(standard: &Standard, parts: Parts<'_>, y: f64, reach: f64, scratch: &mut Scratch) -> f64 {
     let to_y = standard.mean_distance(parts, y, scratch);
-    let apart =
-        if standard.degrees().is_infinite() { normals_apart(parts, scratch) } else { apart(standard, parts, reach, scratch) };
+    let apart = if standard.degrees().is_infinite() {
+        normals_apart(parts, scratch)
+    } else {
+        apart(standard, parts, reach, scratch)
+    };
     // Rounding is kept from making it negative; what is not a number stays so.
     let score = to_y - apart;
     if score < 0.0 { 0.0 } else { score }
@@ -397,8 +400,9 @@ mod tests {
     /// What a prediction asks for usually: draws about as far apart as the noise.
     #[test]
     fn ordinary_mixtures_need_few_evaluations() {
-        let parts: Vec<_> =
-            (0..100).map(|i| (1.0, 0.3 * normal_quantile((f64::from(i) + 0.5) / 100.0), 0.3 + 0.001 * f64::from(i % 7))).collect();
+        let parts: Vec<_> = (0..100)
+            .map(|i| (1.0, 0.3 * normal_quantile((f64::from(i) + 0.5) / 100.0), 0.3 + 0.001 * f64::from(i % 7)))
+            .collect();
         for degrees in [3.0, 4.0, 30.0, f64::INFINITY] {
             let (s, all) = (standard(degrees), components(&parts));
             for level in [0.025, 0.05, 0.5, 0.95] {

@@ -93,10 +93,9 @@ pub(super) fn of_rows(
     let mut scratch = Scratch::default();
     for (i, row) in rows.enumerate() {
         match all.row(i) {
-            Some(parts) => row
-                .iter_mut()
-                .zip(&levels)
-                .for_each(|(q, level)| *q = level.quantile(standard, parts, &mut scratch).0),
+            Some(parts) => {
+                row.iter_mut().zip(&levels).for_each(|(q, level)| *q = level.quantile(standard, parts, &mut scratch).0)
+            }
             None => row.fill(f64::NAN),
         }
     }
