@@ -29,7 +29,7 @@ fn inputs_far_outside_the_training_range() {
     let d = dir.path();
     let row = |i: i32| format!("{},{}\n", f64::from(i) / 10.0, (0.1 * f64::from(i)).exp().round());
     std::fs::write(d.join("counts.csv"), format!("x,n\n{}", (0..40).map(row).collect::<String>())).unwrap();
-    let fit = ["fit", "counts.csv", "--target", "n", "--likelihood", "poisson", "--network", "linear"];
+    let fit = ["fit", "counts.csv", "--target", "n", "--task", "count", "--network", "linear"];
     let method = ["--method", "mean-field", "--set", "epochs=200", "--quiet", "--out", "m"];
     succeed(d, &[&fit[..], &method[..]].concat());
     // The second row has a rate of about e⁴⁰, beyond 2⁵³; the third one beyond all numbers.
