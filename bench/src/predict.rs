@@ -1,15 +1,16 @@
-//! Predictive of 100 weight draws from a mean-field Gaussian for 10 000 rows, through the library's predictor; and by moments.
+//! Predictive of 100 weight draws from a mean-field Gaussian for 10 000 rows, through the library's predictor; and by moments. Then
+//! what is asked of such a mixture: quantiles of 10 000 rows at the two ends of an interval, CRPS of 1000 rows.
 
 use crate::timing::measure;
 use posterior::data::Values;
-use posterior::likelihood::Outcome;
+use posterior::likelihood::{Outcome, find};
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NetworkSpec, Shape};
 use posterior::posterior::MeanFieldPosterior;
-use posterior::predict::{MomentsPredictor, NetworkPredictor, Predictor, TargetScale};
+use posterior::predict::{MomentsPredictor, NetworkPredictor, Predictive, Predictor, TargetScale};
 use posterior::problem::full_layout;
 use posterior::rng::{Key, fill_normals};
-use posterior::settings::Value;
+use posterior::settings::{Settings, Value};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -50,8 +51,42 @@ fn inputs(width: usize) -> Values {
     Values::F32(x.into())
 }
 
+/// Draws that spread about as far as the noise, with a noise scale of their own each.
+fn mixture(likelihood: &str, rows: usize, draws: usize) -> Predictive {
+    let entry = find(likelihood).expect("a likelihood");
+    let settings = Settings::resolve(entry.settings, &[], likelihood).expect("its defaults");
+    let likelihood = (entry.build)(&settings, 1).expect("a likelihood of one target");
+    let outputs = likelihood.outputs();
+    let mut f = vec![0.0f32; draws * rows * outputs];
+    fill_normals(Key::new(4), &mut f);
+    let mut centres = vec![0.0f32; rows * outputs];
+    fill_normals(Key::new(5), &mut centres);
+    f.chunks_exact_mut(rows * outputs).for_each(|f| f.iter_mut().zip(&centres).for_each(|(f, c)| *f = 0.3 * *f + c));
+    let mut noise = vec![0.0f32; draws * likelihood.blocks().iter().map(|b| b.len()).sum::<usize>()];
+    fill_normals(Key::new(6), &mut noise);
+    noise.iter_mut().for_each(|s| *s = 0.05 * *s - 1.0);
+    Predictive::new(likelihood, f, noise, draws, rows, TargetScale::default())
+}
+
+fn queries(who: &str) {
+    for name in ["gaussian", "heteroscedastic", "student-t", "poisson"] {
+        let predictive = mixture(name, ROWS, DRAWS);
+        measure(who, &format!("quantiles_{name}_{ROWS}x{DRAWS}"), || {
+            black_box(predictive.quantiles(&[0.05, 0.95]));
+        });
+        for draws in [DRAWS, 2 * DRAWS] {
+            let predictive = mixture(name, ROWS / 10, draws);
+            let y: Vec<f64> = (0..ROWS / 10).map(|n| (n % 5) as f64).collect();
+            measure(who, &format!("crps_{name}_{}x{draws}", ROWS / 10), || {
+                black_box(predictive.crps(&y));
+            });
+        }
+    }
+}
+
 pub fn run(threads: usize) {
     let who = &format!("posterior-{threads}t");
+    queries(who);
     let (x, large) = (inputs(784), predictor("400,400", Activation::Relu, Shape::Flat(784), 10));
     // The peer names its lines by rows per pass; here that is the predictor's own business, so one line stands for all.
     let best_of_peer = ["mc_784-400-400-10_b1000", "mc_784-400-400-10_b10000"];

@@ -61,9 +61,19 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         raw: args.raw,
         terminal: args.out.is_none() && io::stdout().is_terminal(),
         guarded: AtomicUsize::new(0),
+        beyond: AtomicUsize::new(0),
     };
     job.run(args)?;
-    tell_guarded(&args.common, job.guarded.into_inner());
+    let (beyond, guarded) = (job.beyond.into_inner(), job.guarded.into_inner());
+    if beyond > 0 {
+        let what = format!(
+            "{beyond} of {} rows have predictions too large to be told (inf or NaN in CSV, null in JSON): their inputs \
+             probably lie far outside the training range",
+            encoded.kept_rows.len()
+        );
+        notes(&args.common, &[what]);
+    }
+    tell_guarded(&args.common, guarded);
     Ok(())
 }
 
@@ -83,6 +93,8 @@ struct Job<'a> {
     terminal: bool,
     /// Texts that were guarded.
     guarded: AtomicUsize,
+    /// Rows with a number that is not finite.
+    beyond: AtomicUsize,
 }
 
 impl Job<'_> {
@@ -117,6 +129,8 @@ impl Job<'_> {
         let done = self.model.predict_blocks(&self.encoded.data.x, &self.how, |part, raw| {
             let mut cells = Vec::with_capacity(part.len());
             predict_block(self.model, raw, self.interval, &mut cells);
+            let beyond = |row: &&Vec<Cell>| row.iter().any(|c| matches!(c, Cell::Number(v) if !v.is_finite()));
+            self.beyond.fetch_add(cells.iter().filter(beyond).count(), Ordering::Relaxed);
             // Each prediction at its row of the table; rows that were left out get empty cells.
             let places = self.encoded.kept_rows.get(part).unwrap_or_default();
             let mut lines = Vec::with_capacity(cells.len());

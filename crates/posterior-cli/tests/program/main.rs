@@ -3,6 +3,7 @@
 mod checkpoint;
 mod common;
 mod compare;
+mod counts;
 mod formats;
 mod golden;
 mod laplace;

@@ -120,10 +120,10 @@ pub fn probit_logistic(mean: f64, std: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::special::{ln_student_constant, student_cdf};
+    use super::super::special::student_cdf;
     use super::*;
     use crate::math::quadrature::integrate;
-    use crate::math::special::normal_cdf;
+    use crate::math::special::{ln_student_constant, normal_cdf};
 
     /// Without spread of f the mixture is Student's t itself: distribution function and density against the exact ones.
     #[test]

@@ -25,6 +25,7 @@ pub use student_t::StudentT;
 
 use crate::error::{Error, Result};
 use crate::math::Real;
+use crate::math::special::Standard;
 use crate::nn::BlockSpec;
 use crate::registry::Registry;
 use crate::rng::Stream;
@@ -107,6 +108,11 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn is_normal(&self) -> bool {
         false
     }
+    /// The distribution of (y_target − mean)/scale given f where it is the same for every f, with scale² the variance that [`Likelihood::moments`] tells over the
+    /// standard distribution's own: quantiles and scores of many draws are then fast.
+    fn standard(&self) -> Option<&Standard> {
+        self.is_normal().then(Standard::normal)
+    }
     /// Gaussian outputs as a mixture of normals, where that is exact or a sum of stated error; without it they are met at points of f.
     fn closed_form(&self) -> Option<&dyn ClosedForm> {
         None
@@ -135,6 +141,12 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     }
     /// P(y_target ≤ value | f), for real and count outcomes; of the class number for classes.
     fn cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64;
+    /// [`Likelihood::cdf`] of counts, continued to all numbers: the same at whole numbers, and as smooth as can be between them. A straight line unless overridden.
+    fn smooth_cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64 {
+        let (below, part) = (value.floor(), value - value.floor());
+        let at = self.cdf(target, below, f, noise);
+        if part == 0.0 { at } else { at + part * (self.cdf(target, below + 1.0, f, noise) - at) }
+    }
     /// Class probabilities given f, for class outcomes; others have no classes and leave `out` alone.
     fn probabilities(&self, f: &[f64], out: &mut [f64]);
     /// One outcome drawn from p(y | f).

@@ -130,6 +130,9 @@ impl Likelihood for Poisson {
         }
     }
     fn cdf(&self, target: usize, value: f64, f: &[f64], _noise: &[f64]) -> f64 {
+        poisson_cdf(value.floor(), self.rate(f[target]))
+    }
+    fn smooth_cdf(&self, target: usize, value: f64, f: &[f64], _noise: &[f64]) -> f64 {
         poisson_cdf(value, self.rate(f[target]))
     }
     fn probabilities(&self, _f: &[f64], _out: &mut [f64]) {}

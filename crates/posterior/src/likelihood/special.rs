@@ -1,7 +1,6 @@
 //! Distribution functions and constants of the likelihoods, over `math::special`.
 
-use crate::math::special::{HALF_LN_TAU, beta_inc, gamma_q, ln_gamma, normal_cdf};
-use std::f64::consts::PI;
+use crate::math::special::{HALF_LN_TAU, gamma_q, ln_gamma, student_tail};
 use std::sync::LazyLock;
 
 /// ln(1 + eˣ)
@@ -29,60 +28,35 @@ pub(super) fn ln_factorial(y: f64) -> f64 {
     }
 }
 
-/// ln of the normalising constant of Student's t with ν degrees of freedom and scale 1:
-/// ln Γ((ν+1)/2) − ln Γ(ν/2) − ½ ln πν.
-pub(super) fn ln_student_constant(degrees: f64) -> f64 {
-    let a = 0.5 * degrees;
-    let ratio = if a > 100.0 {
-        // The two lnΓ agree in their leading digits; the next term of the series, 1/640a⁵, is below 2e-13.
-        0.5 * a.ln() - (0.125 - 1.0 / (192.0 * a * a)) / a
-    } else {
-        ln_gamma(a + 0.5) - ln_gamma(a)
-    };
-    ratio - 0.5 * (PI * degrees).ln()
-}
-
 /// P(T ≤ t) of Student's t with ν degrees of freedom: ½ I_{ν/(ν+t²)}(ν/2, ½) is the tail beyond |t|.
 pub(super) fn student_cdf(t: f64, degrees: f64) -> f64 {
     if t.is_nan() {
         return t;
     }
-    if degrees > 1e6 {
-        // A sharper normal approximation (Hill 1970); the beta function below has lost its digits here.
-        let a = degrees - 0.5;
-        let s = a * (t * t / degrees).ln_1p();
-        let z = s.sqrt() * (1.0 + (s + 3.0) / (48.0 * a * a));
-        return normal_cdf(z.copysign(t));
-    }
-    let square = t * t;
-    let tail =
-        if square.is_infinite() { 0.0 } else { 0.5 * beta_inc(0.5 * degrees, 0.5, degrees / (degrees + square)) };
+    let tail = student_tail(t, degrees);
     if t < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// P(Y ≤ y) of a Poisson count with the rate λ: the upper incomplete gamma function Q(⌊y⌋ + 1, λ).
+/// P(Y ≤ y) of a Poisson count with the rate λ: the upper incomplete gamma function Q(y + 1, λ), continued to
+/// all y above −1.
 pub(super) fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y.is_nan() || rate.is_nan() {
         return f64::NAN;
     }
-    if y < 0.0 {
+    if y <= -1.0 {
         return 0.0;
     }
     if rate <= 0.0 || y.is_infinite() {
         return 1.0;
     }
-    let a = y.floor() + 1.0;
-    if a.max(rate) > 1e7 {
-        // Wilson & Hilferty 1931: the cube root of a gamma variable is nearly normal, to 1/a.
-        let z = ((rate / a).cbrt() - 1.0 + 1.0 / (9.0 * a)) * 3.0 * a.sqrt();
-        return normal_cdf(-z);
-    }
-    gamma_q(a, rate)
+    gamma_q(y + 1.0, rate)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::math::special::ln_student_constant;
+    use std::f64::consts::PI;
 
     /// Values by hand: closed forms of t with 1 and 2 degrees, sums of Poisson terms, ln of factorials.
     #[test]
@@ -97,7 +71,7 @@ mod tests {
             let (mut term, mut sum) = ((-rate).exp(), 0.0);
             for k in 0..90 {
                 sum += term;
-                near(poisson_cdf(f64::from(k) + 0.5, rate), sum);
+                near(poisson_cdf(f64::from(k), rate), sum);
                 term *= rate / f64::from(k + 1);
             }
         }

@@ -8,10 +8,11 @@
 use super::closed_form::student_scales;
 use super::noise::{self, NoiseScale};
 use super::pointwise::{Column, Kernel, Point, column};
-use super::special::{ln_student_constant, student_cdf};
+use super::special::student_cdf;
 use super::{ClosedForm, Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, NormalPart, Outcome};
 use crate::error::Result;
 use crate::math::Real;
+use crate::math::special::{Standard, ln_student_constant};
 use crate::nn::BlockSpec;
 use crate::rng::Stream;
 use crate::settings::{Allowed, Default, Setting, Settings};
@@ -46,6 +47,7 @@ pub struct StudentT {
     scale: NoiseScale,
     degrees: f64,
     constant: f64,
+    standard: Standard,
     /// Weights and variances of the normals that it is a mixture of.
     scales: Vec<(f64, f64)>,
 }
@@ -61,6 +63,7 @@ impl StudentT {
             scale: NoiseScale::new(settings),
             degrees,
             constant: ln_student_constant(degrees),
+            standard: Standard::student(degrees),
             scales: student_scales(degrees),
         })
     }
@@ -143,6 +146,9 @@ impl Likelihood for StudentT {
     fn initial_noise(&self) -> f64 {
         self.scale.initial()
     }
+    fn standard(&self) -> Option<&Standard> {
+        Some(&self.standard)
+    }
     fn closed_form(&self) -> Option<&dyn ClosedForm> {
         Some(self)
     }
@@ -164,6 +170,15 @@ impl Likelihood for StudentT {
         for t in 0..self.targets {
             mean[t] = f[t];
             variance[t] = self.scale.std(noise, t).powi(2) * self.degrees / (self.degrees - 2.0);
+        }
+    }
+    fn moments_rows(&self, f: &[f32], noise: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        for t in 0..self.targets {
+            let v = self.scale.std(noise, t).powi(2) * self.degrees / (self.degrees - 2.0);
+            for i in (t..mean.len()).step_by(self.targets) {
+                mean[i] = f64::from(f[i]);
+                variance[i] = v;
+            }
         }
     }
     fn cdf(&self, target: usize, value: f64, f: &[f64], noise: &[f64]) -> f64 {

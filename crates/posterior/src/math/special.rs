@@ -7,6 +7,7 @@
 //! | [`normal_cdf`], [`normal_quantile`] | 1e-14 relative, in the tails too | `erfc`; Wichura (1988), AS 241 |
 //! | [`normal_log_cdf`] | 1e-14 relative | `erfc`, asymptotic series below −10 |
 //! | [`beta_inc`], [`gamma_p`], [`gamma_q`] | 1e-12 | continued fraction by Lentz; series; Temme (1979) above 10⁶ |
+//! | [`Standard`], for mixtures of many | 1e-12 relative | interpolation at Chebyshev points |
 //! | [`gauss_hermite`] | 1e-13 | Golub & Welsch (1969), Newton steps |
 //!
 //! Arguments outside a function's domain give NaN, as in the standard library. The bounds are tested against 50-digit
@@ -18,13 +19,14 @@
 mod gamma;
 mod hermite;
 mod normal;
-mod table;
+mod standard;
 
 pub(crate) use gamma::beta_inc_pair;
 pub use gamma::{beta_inc, digamma, gamma_p, gamma_q, ln_1p_minus, ln_beta, ln_gamma};
 pub use hermite::{gauss_hermite, normal_quadrature};
 pub use normal::{erf, erfc, normal_cdf, normal_log_cdf, normal_quantile};
-pub(crate) use table::NormalTable;
+pub use standard::Standard;
+pub(crate) use standard::{Parts, Scratch, ln_student_constant, student_tail};
 
 /// ½ ln 2π
 pub(crate) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_741_78;

@@ -1,46 +1,20 @@
 //! The continuous ranked probability score, ∫ (F(t) − [t ≥ y])² dt = E|X − y| − ½ E|X − X′|: in the units of y, 0 is best.
 //!
-//! A mixture of S normals has a closed form: E|N(μ, σ²)| = σ (2 φ(z) + z (2 Φ(z) − 1)) with z = μ/σ, for S² pairs (Grimit et
-//! al. 2006). Counts are summed. All else, and more than [`PAIRS`] draws, goes through the distribution function by quadrature.
+//! Draws of one distribution around their own locations and scales: `mixture.rs`. Counts are summed one by one below [`EACH`], and beyond as an integral
+//! of a smooth function that is F at whole numbers, with Σ_{a ≤ k < b} g(k) = ∫ₐᵇ g + ½ (g(a) − g(b)) − (g′(a) − g′(b))/12 (Euler & Maclaurin; what is left out
+//! falls with the cube of the draws' σ). All else goes through the distribution function by quadrature.
 //! Reference: Gneiting & Raftery (2007), Strictly proper scoring rules.
 
-use super::{Predictive, quantile};
+use super::quantile::{self, LARGEST_COUNT};
+use super::{Predictive, mixture};
 use crate::likelihood::Outcome;
 use crate::math::quadrature::integrate;
-use crate::math::special::{NormalTable, erf};
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use crate::math::special::Scratch;
 
-/// Up to so many draws every pair is visited.
-const PAIRS: usize = 128;
 /// Relative error of the quadrature.
 const TOLERANCE: f64 = 1e-9;
-/// Counts are added one by one up to so many, and in steps beyond.
-const TERMS: f64 = 4096.0;
-
-/// E|X| of a normal X.
-fn mean_absolute(mean: f64, variance: f64) -> f64 {
-    let std = variance.sqrt();
-    if std <= 0.0 {
-        return mean.abs();
-    }
-    let z = mean / std;
-    std * ((2.0 / PI).sqrt() * (-0.5 * z * z).exp() + z * erf(z * FRAC_1_SQRT_2))
-}
-
-/// The score of a mixture of normals with equal weights.
-pub(super) fn of_normals(mean: &[f64], variance: &[f64], y: f64) -> f64 {
-    let draws = mean.len() as f64;
-    let to_y: f64 = mean.iter().zip(variance).map(|(m, v)| mean_absolute(m - y, *v)).sum();
-    let (mut pairs, table) = (0.0, NormalTable::new());
-    for s in 0..mean.len() {
-        pairs += 0.5 * mean_absolute(0.0, 2.0 * variance[s]);
-        for t in 0..s {
-            let std = (variance[s] + variance[t]).sqrt().max(f64::MIN_POSITIVE);
-            pairs += std * table.mean_absolute((mean[s] - mean[t]) / std);
-        }
-    }
-    to_y / draws - pairs / (draws * draws)
-}
+/// Counts below this are added one by one; those above scatter by more than its root.
+const EACH: f64 = 2048.0;
 
 /// ∫ (F − [t ≥ y])² of a distribution function that rises between about `low` and `high`; the tails are mapped to (0, 1].
 fn of_cdf(cdf: &mut dyn FnMut(f64) -> f64, low: f64, high: f64, y: f64) -> f64 {
@@ -72,61 +46,71 @@ fn of_cdf(cdf: &mut dyn FnMut(f64) -> f64, low: f64, high: f64, y: f64) -> f64 {
     total
 }
 
-/// Σ_k (F(k) − [k ≥ y])² over counts; F is 0 below `low` and 1 above `high` to rounding.
+/// Σ_k (F(k) − [k ≥ y])² over counts; F is 0 below `low` and 1 above `high` to rounding, and smooth between whole numbers.
 fn of_counts(cdf: &mut dyn FnMut(f64) -> f64, low: f64, high: f64, y: f64) -> f64 {
-    let (low, high) = (low.min(y), high.max(y));
-    let step = 2.0 * (0.5 * (high - low) / TERMS).floor() + 1.0; // odd, so that a step has a middle
+    if low.max(high).max(y) > LARGEST_COUNT {
+        return f64::INFINITY;
+    }
     let mut part = |from: f64, to: f64, reached: f64| {
+        let mut g = |k: f64| (cdf(k) - reached).powi(2);
         let (mut k, mut sum) = (from, 0.0);
-        while k < to {
-            let n = step.min(to - k);
-            // The middle of n terms stands for all of them: F bends little within a 4096th of its width.
-            sum += n * (cdf((k + 0.5 * (n - 1.0)).floor()) - reached).powi(2);
-            k += n;
+        while k < to.min(EACH) {
+            sum += g(k);
+            k += 1.0;
         }
-        sum
+        if k >= to {
+            return sum;
+        }
+        // Panels that grow: counts scatter in proportion to their root.
+        let ratio = (to / k).powf(1.0 / 16.0);
+        let mut edges: Vec<f64> = (0..16).map(|i| k * ratio.powi(i)).collect();
+        edges.push(to);
+        let slope = |g: &mut dyn FnMut(f64) -> f64, at: f64| 0.5 * (g(at + 1.0) - g(at - 1.0));
+        let ends = 0.5 * (g(k) - g(to)) - (slope(&mut g, k) - slope(&mut g, to)) / 12.0;
+        sum + integrate(&mut g, &edges, TOLERANCE) + ends
     };
+    let (low, high) = (low.min(y), high.max(y));
     part(low, y, 0.0) + part(y, high + 1.0, 1.0)
 }
 
 impl Predictive {
     /// The continuous ranked probability score of every row, for real and count outcomes of one target; `y` in the user's
-    /// units, and so is the score.
+    /// units, and so is the score. Infinite where counts reach beyond 1e300; not a number where a draw has a location or scale that is not one or beyond 1e100.
     pub fn crps(&self, y: &[f64]) -> Vec<f64> {
-        let likelihood = self.likelihood();
-        let (outputs, targets) = (likelihood.outputs(), likelihood.targets());
-        let count = likelihood.outcome() == Outcome::Count;
+        let targets = self.likelihood().targets();
         let (centre, unit) = self.target_scale(0);
-        let marginals = self.marginals();
-        self.by_rows(1, |n, out| {
-            let value = (y[n * targets] - centre) / unit;
-            if let Some(score) = marginals.as_ref().and_then(|m| m.crps(n, 0, value)) {
-                out[0] = unit.abs() * score;
-                return;
+        let standardised = |n: usize| (y[n * targets] - centre) / unit;
+        if let Some(marginals) = self.marginals() {
+            return self.by_rows(1, |n, out| out[0] = unit.abs() * marginals.crps(n, 0, standardised(n)));
+        }
+        let Some(standard) = self.likelihood().standard() else {
+            return self.by_rows(1, |n, out| out[0] = unit.abs() * self.crps_by_cdf(n, standardised(n)));
+        };
+        let reach = mixture::reach(standard);
+        self.by_blocks(1, |from, out| {
+            let all = quantile::components(self, standard, from, out.len(), 0);
+            let mut scratch = Scratch::default();
+            for (i, out) in out.iter_mut().enumerate() {
+                let score = |parts| mixture::crps(standard, parts, standardised(from + i), reach, &mut scratch);
+                *out = unit.abs() * all.row(i).map_or(f64::NAN, score);
             }
-            let mut f = vec![0.0; outputs];
-            out[0] = unit.abs()
-                * if marginals.is_none() && likelihood.is_normal() && self.draws() <= PAIRS {
-                    let (mut mean, mut variance) = (vec![0.0; self.draws()], vec![0.0; self.draws()]);
-                    let (mut m, mut v) = (vec![0.0; targets], vec![0.0; targets]);
-                    for s in 0..self.draws() {
-                        self.output(s, n, &mut f);
-                        likelihood.moments(&f, self.noise_of(s), &mut m, &mut v);
-                        (mean[s], variance[s]) = (m[0], v[0]);
-                    }
-                    of_normals(&mean, &variance, value)
-                } else {
-                    let edge = if count { 1e-13 } else { 1e-3 };
-                    let mut ends = [0.0; 2];
-                    quantile::of_mixture(self, n, 0, &[edge, 1.0 - edge], &mut ends);
-                    let mut cdf = |t: f64| quantile::cdf(self, n, 0, t, &mut f);
-                    if count {
-                        of_counts(&mut cdf, ends[0], ends[1], value)
-                    } else {
-                        of_cdf(&mut cdf, ends[0], ends[1], value)
-                    }
-                };
         })
+    }
+
+    fn crps_by_cdf(&self, n: usize, y: f64) -> f64 {
+        let count = self.likelihood().outcome() == Outcome::Count;
+        let edge = if count { 1e-13 } else { 1e-3 };
+        let mut ends = [0.0; 2];
+        quantile::of_mixture(self, n, 0, &[edge, 1.0 - edge], &mut ends);
+        if ends.iter().any(|q| q.is_nan()) || y.is_nan() {
+            return f64::NAN;
+        }
+        let mut f = vec![0.0; self.likelihood().outputs()];
+        if count {
+            of_counts(&mut |t| quantile::smooth_cdf(self, n, 0, t, &mut f), ends[0], ends[1], y)
+        } else {
+            of_cdf(&mut |t| quantile::cdf(self, n, 0, t, &mut f), ends[0], ends[1], y)
+        }
     }
 }
 
@@ -134,31 +118,21 @@ impl Predictive {
 mod tests {
     use super::*;
     use crate::math::special::normal_cdf;
+    use std::f64::consts::PI;
 
-    /// Both ways to the same number: the closed form by pairs, and the distribution function by quadrature.
-    #[test]
-    fn closed_form_is_the_integral() {
-        let (mean, std) = ([-1.0, 0.5, 4.0], [0.3, 1.2, 0.05]);
-        let variance = std.map(|s| s * s);
-        let mut cdf = |t: f64| (0..3).map(|s| normal_cdf((t - mean[s]) / std[s])).sum::<f64>() / 3.0;
-        for y in [-30.0, -2.0, 0.4, 3.99, 4.2, 50.0] {
-            let (closed, integral) = (of_normals(&mean, &variance, y), of_cdf(&mut cdf, -2.0, 4.1, y));
-            assert!((closed - integral).abs() < 1e-7 * (1.0 + closed), "{y}: {closed} {integral}");
-        }
-    }
-
-    /// One normal (Gneiting & Raftery 2007, eq. 21): σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π).
+    /// One normal (Gneiting & Raftery 2007, eq. 21): σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π); to the quadrature's tolerance.
     #[test]
     fn one_normal() {
         for (m, s, y) in [(0.0, 1.0, 0.0), (2.0, 0.5, 1.0), (-1.0, 3.0, 10.0)] {
             let z: f64 = (y - m) / s;
             let phi = (-0.5 * z * z).exp() / (2.0 * PI).sqrt();
             let exact = s * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * phi - 1.0 / PI.sqrt());
-            assert!((of_normals(&[m], &[s * s], y) - exact).abs() < 1e-13, "{exact}");
+            let integral = of_cdf(&mut |t| normal_cdf((t - m) / s), m - 3.0 * s, m + 3.0 * s, y);
+            assert!((integral / exact - 1.0).abs() < 1e-8, "{exact} {integral}");
         }
     }
 
-    /// Many counts in steps against one by one: a logistic distribution rounded to whole numbers.
+    /// Many counts as an integral against one by one: a logistic distribution rounded to whole numbers, to ten times the quadrature's tolerance.
     #[test]
     fn counts_in_steps() {
         let mut cdf = |k: f64| 1.0 / (1.0 + (-(k - 50_000.0) / 900.0).exp());
@@ -166,7 +140,7 @@ mod tests {
         let one_by_one: f64 =
             (0..100_000).map(|k| (cdf(f64::from(k)) - if f64::from(k) >= y { 1.0 } else { 0.0 }).powi(2)).sum();
         let steps = of_counts(&mut cdf, 0.0, 99_999.0, y);
-        assert!((steps / one_by_one - 1.0).abs() < 1e-3, "{steps} {one_by_one}");
+        assert!((steps / one_by_one - 1.0).abs() < 1e-8, "{steps} {one_by_one}");
         let few = of_counts(&mut |k: f64| if k < 1.0 { 0.25 } else { 1.0 }, 0.0, 1.0, 3.0);
         assert_eq!(few, 0.25f64.powi(2) + 1.0 + 1.0); // F = ¼ at 0, 1 at 1 and 2, right from 3 on
     }

@@ -10,8 +10,6 @@ use crate::likelihood::closed_form::log_normal_density;
 use crate::likelihood::{ClosedForm, Likelihood, NormalPart};
 use crate::math::special::log_sum_exp;
 
-/// Components up to which CRPS visits every pair.
-const PAIRS: usize = 512;
 /// Points of f for the joint density of several targets under noise that is not normal.
 const POINTS: usize = 512;
 
@@ -171,14 +169,11 @@ impl Marginals<'_> {
     }
 
     pub fn quantiles(&self, n: usize, t: usize, levels: &[f64], out: &mut [f64]) {
-        let parts = self.of(n, t);
-        out.iter_mut().zip(levels).for_each(|(q, level)| *q = normals::quantile(&parts, *level));
+        normals::quantiles(&self.of(n, t), levels, out);
     }
 
-    /// None where there are too many components to visit every pair of them.
-    pub fn crps(&self, n: usize, t: usize, y: f64) -> Option<f64> {
-        let parts = self.of(n, t);
-        (parts.len() <= PAIRS).then(|| normals::crps(&parts, y))
+    pub fn crps(&self, n: usize, t: usize, y: f64) -> f64 {
+        normals::crps(&self.of(n, t), y)
     }
 
     pub fn moments(&self, n: usize, t: usize) -> Moments {

@@ -8,6 +8,7 @@ mod linearised_forms;
 mod linearised_mixture;
 mod linearised_pairs;
 mod linearised_unit;
+mod mixture;
 mod moments;
 mod normals;
 mod predictive;

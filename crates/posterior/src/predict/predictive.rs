@@ -291,14 +291,17 @@ impl Predictive {
     }
 
     /// Quantiles of the mixture, `rows × targets × levels`, in the user's units. For counts, the smallest count that
-    /// reaches the level.
+    /// reaches the level, infinite beyond 1e300. Not a number where a draw's location or scale is not one, or beyond 1e100 standard deviations.
     pub fn quantiles(&self, levels: &[f64]) -> Vec<f64> {
         let targets = self.likelihood.targets();
-        self.by_rows(targets * levels.len(), |n, row| {
-            for (t, row) in row.chunks_mut(levels.len()).enumerate() {
-                let (mean, std) = self.scale.of(t);
-                quantile::of_mixture(self, n, t, levels, row);
-                row.iter_mut().for_each(|q| *q = mean + std * *q);
+        let width = targets * levels.len();
+        self.by_blocks(width, |from, rows| {
+            for t in 0..targets {
+                quantile::of_rows(self, from, t, levels, t * levels.len(), width, rows);
+            }
+            for (i, q) in rows.iter_mut().enumerate() {
+                let (mean, std) = self.scale.of(i % width / levels.len());
+                *q = mean + std * *q;
             }
         })
     }

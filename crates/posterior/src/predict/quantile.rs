@@ -1,15 +1,20 @@
 //! Quantiles of the mixture Σₛ p(y | fₛ)/S itself, not of a Gaussian fitted to it.
 //!
-//! F(y) = (1/S) Σₛ Fₛ(y) is continuous and rising for real outcomes: F(y) = p is solved by bracketed false position
-//! (Illinois), some ten evaluations of F, S distribution functions each. A mixture of normals has a density too, and its quantile lies
-//! between the lowest and the highest of its components': Newton's steps within this bracket need some four. For counts the smallest y with F(y) ≥ p is found by bisection.
+//! Where every draw has the same distribution around its own location and scale ([`Likelihood::standard`](crate::likelihood::Likelihood::standard)) the
+//! components of a block of rows are gathered once and solved in `mixture.rs`. Other real outcomes go through F(y) = (1/S) Σₛ Fₛ(y) by bracketed false position
+//! (Illinois), some ten evaluations of S distribution functions each. For counts the smallest y with F(y) ≥ p is found by halving between the bounds that Cantelli's
+//! inequality gives, mean − σ √((1 − p)/p) and mean + σ √(p/(1 − p)) of the outermost draws: at most 64 evaluations, since past 2⁵³ the order of the
+//! floating-point numbers is halved.
 
 use super::Predictive;
+use super::mixture::{Components, Level};
 use crate::likelihood::Outcome;
-use crate::math::special::{NormalTable, normal_quantile};
+use crate::math::special::{Scratch, Standard};
 
 /// Solved to this part of the mixture's spread.
 const TOLERANCE: f64 = 1e-9;
+/// Counts beyond this are told as infinite: rates stop there.
+pub(super) const LARGEST_COUNT: f64 = 1e300;
 
 /// F(y) of target t at row n, in standardised units.
 pub(super) fn mixture_cdf(p: &Predictive, n: usize, t: usize, y: f64) -> f64 {
@@ -30,95 +35,133 @@ pub(super) fn cdf(p: &Predictive, n: usize, t: usize, y: f64, f: &mut [f64]) -> 
     sum / p.weight_sum()
 }
 
-/// The quantiles of target t at row n at every level, in standardised units.
-pub(super) fn of_mixture(p: &Predictive, n: usize, t: usize, levels: &[f64], out: &mut [f64]) {
-    if let Some(marginals) = p.marginals() {
-        return marginals.quantiles(n, t, levels, out);
+/// [`cdf`] of counts, smooth between whole numbers.
+pub(super) fn smooth_cdf(p: &Predictive, n: usize, t: usize, y: f64, f: &mut [f64]) -> f64 {
+    let sum: f64 = (0..p.draws())
+        .map(|s| {
+            p.output(s, n, f);
+            p.sum_weight(s) * p.likelihood().smooth_cdf(t, y, f, p.noise_of(s))
+        })
+        .sum();
+    sum / p.weight_sum()
+}
+
+/// The locations and scales of target t under every draw, at `rows` rows from row `from` on.
+pub(super) fn components(p: &Predictive, standard: &Standard, from: usize, rows: usize, t: usize) -> Components {
+    let targets = p.likelihood().targets();
+    let weights: Vec<f64> = (0..p.draws()).map(|s| p.sum_weight(s)).collect();
+    let mut all = Components::new(rows, weights.into_iter());
+    let (mut mean, mut variance) = (vec![0.0; rows * targets], vec![0.0; rows * targets]);
+    let unit = 1.0 / standard.variance();
+    for s in 0..p.draws() {
+        p.likelihood().moments_rows(p.outputs_of(s, from, rows), p.noise_of(s), &mut mean, &mut variance);
+        for row in 0..rows {
+            let at = row * targets + t;
+            all.set(row, s, mean[at], (unit * variance[at]).sqrt());
+        }
     }
+    all
+}
+
+/// The quantiles of target t at row n at every level, in standardised units. Not a number where a draw's location or scale is not one or is beyond 1e100;
+/// infinite for counts beyond [`LARGEST_COUNT`].
+pub(super) fn of_mixture(p: &Predictive, n: usize, t: usize, levels: &[f64], out: &mut [f64]) {
+    of_rows(p, n, t, levels, 0, out.len(), out);
+}
+
+/// [`of_mixture`] of several rows from row `from` on: those of a row stand at `offset` in every `stride` numbers of `out`.
+pub(super) fn of_rows(
+    p: &Predictive,
+    from: usize,
+    t: usize,
+    levels: &[f64],
+    offset: usize,
+    stride: usize,
+    out: &mut [f64],
+) {
+    let rows = out.chunks_mut(stride.max(1)).map(|row| &mut row[offset..offset + levels.len()]);
+    if let Some(marginals) = p.marginals() {
+        rows.enumerate().for_each(|(i, row)| marginals.quantiles(from + i, t, levels, row));
+        return;
+    }
+    let Some(standard) = p.likelihood().standard() else {
+        rows.enumerate().for_each(|(i, row)| of_row(p, from + i, t, levels, row));
+        return;
+    };
+    let all = components(p, standard, from, rows.len(), t);
+    let levels: Vec<Level> = levels.iter().map(|l| Level::new(standard, *l)).collect();
+    let mut scratch = Scratch::default();
+    for (i, row) in rows.enumerate() {
+        match all.row(i) {
+            Some(parts) => {
+                row.iter_mut().zip(&levels).for_each(|(q, level)| *q = level.quantile(standard, parts, &mut scratch).0)
+            }
+            None => row.fill(f64::NAN),
+        }
+    }
+}
+
+/// Through the distribution function alone.
+fn of_row(p: &Predictive, n: usize, t: usize, levels: &[f64], out: &mut [f64]) {
     let targets = p.likelihood().targets();
     let mut f = vec![0.0; p.likelihood().outputs()];
     let (mut mean, mut variance) = (vec![0.0; targets], vec![0.0; targets]);
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    // The table of Φ has an absolute accuracy: far in the tails the functions themselves are asked.
-    let normal = p.likelihood().is_normal() && levels.iter().all(|l| (1e-6..=1.0 - 1e-6).contains(l));
-    let mut normals = Vec::with_capacity(if normal { p.draws() } else { 0 });
-    for s in 0..p.draws() {
+    let mut each = Vec::with_capacity(p.draws());
+    for s in (0..p.draws()).filter(|s| p.sum_weight(*s) > 0.0) {
         p.output(s, n, &mut f);
         p.likelihood().moments(&f, p.noise_of(s), &mut mean, &mut variance);
-        let spread = variance[t].sqrt().max(1e-12);
-        if normal {
-            normals.push((mean[t], spread));
-        }
-        low = low.min(mean[t] - 4.0 * spread);
-        high = high.max(mean[t] + 4.0 * spread);
+        each.push((mean[t], variance[t].sqrt()));
     }
-    if !(low.is_finite() && high.is_finite()) {
+    if each.iter().any(|(m, s)| !(m.is_finite() && s.is_finite())) {
         out.fill(f64::NAN);
         return;
     }
-    if normal {
-        let table = NormalTable::new();
-        out.iter_mut().zip(levels).for_each(|(q, level)| *q = of_normals(&normals, *level, table));
-        return;
-    }
+    // The lowest and the highest of mean + z·std, with z of either side.
+    let ends = |below: f64, above: f64| {
+        let low = each.iter().map(|(m, s)| m - below * s).fold(f64::INFINITY, f64::min);
+        (low, each.iter().map(|(m, s)| m + above * s).fold(f64::NEG_INFINITY, f64::max))
+    };
     for (q, &level) in out.iter_mut().zip(levels) {
         let mut f_minus_p = |y: f64| cdf(p, n, t, y, &mut f) - level;
-        *q = if p.likelihood().outcome() == Outcome::Count {
-            smallest_count(&mut f_minus_p, high.max(1.0))
-        } else {
+        *q = if p.likelihood().outcome() != Outcome::Count {
+            let (low, high) = ends(4.0, 4.0);
             root(&mut f_minus_p, low, high)
+        } else if level > 0.0 && level < 1.0 {
+            let (low, high) = ends(((1.0 - level) / level).sqrt(), (level / (1.0 - level)).sqrt());
+            smallest_count(&mut f_minus_p, low, high)
+        } else if level == 0.0 {
+            0.0
+        } else if level == 1.0 {
+            f64::INFINITY
+        } else {
+            f64::NAN
         };
     }
 }
 
-/// The quantile of a mixture of normals, given as means and standard deviations.
-fn of_normals(normals: &[(f64, f64)], level: f64, table: NormalTable) -> f64 {
-    let z = normal_quantile(level);
-    let own = |(mean, std): &(f64, f64)| mean + z * std;
-    let (mut low, mut high) =
-        normals.iter().map(own).fold((f64::INFINITY, f64::NEG_INFINITY), |e, q| (e.0.min(q), e.1.max(q)));
-    let tolerance = TOLERANCE * normals.iter().map(|n| n.1).fold(high - low, f64::max);
-    let mut y = normals.iter().map(own).sum::<f64>() / normals.len() as f64;
-    for _ in 0..200 {
-        let (mut cdf, mut density) = (0.0, 0.0);
-        for (mean, std) in normals {
-            let inverse = 1.0 / std;
-            let (p, d) = table.cdf((y - mean) * inverse);
-            cdf += p;
-            density += d * inverse;
-        }
-        let gap = cdf - level * normals.len() as f64;
-        if gap.abs() < 1e-13 {
-            return y; // also in the middle between two peaks, where there is no density to go by
-        }
-        if gap < 0.0 {
-            low = y
-        } else {
-            high = y
-        }
-        let newton = y - gap / density;
-        let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
-        if (next - y).abs() <= tolerance || high - low <= tolerance {
-            return next;
-        }
-        y = next;
-    }
-    y
+/// Counts in order: whole numbers, and past 2⁵³ all numbers there are.
+const WHOLE: u64 = 1 << 53;
+
+fn count_at(index: u64) -> f64 {
+    if index <= WHOLE { index as f64 } else { f64::from_bits((WHOLE as f64).to_bits() + (index - WHOLE)) }
 }
 
-fn smallest_count(g: &mut dyn FnMut(f64) -> f64, guess: f64) -> f64 {
-    if g(0.0) >= 0.0 {
-        return 0.0;
+/// Of the smallest count that is not below y.
+fn index_of(y: f64) -> u64 {
+    let y = y.clamp(0.0, 2.0 * LARGEST_COUNT).ceil();
+    if y <= WHOLE as f64 { y as u64 } else { WHOLE + (y.to_bits() - (WHOLE as f64).to_bits()) }
+}
+
+/// The smallest count with g ≥ 0, which lies between low and high.
+fn smallest_count(g: &mut dyn FnMut(f64) -> f64, low: f64, high: f64) -> f64 {
+    // One less and one more than the bounds, for their rounding.
+    let (mut first, mut reached) = (index_of(low).saturating_sub(1), index_of(high) + 1);
+    while first < reached {
+        let middle = first + (reached - first) / 2;
+        if g(count_at(middle)) >= 0.0 { reached = middle } else { first = middle + 1 }
     }
-    let (mut below, mut reached) = (0.0, guess.ceil());
-    while g(reached) < 0.0 && reached < 1e15 {
-        (below, reached) = (reached, 2.0 * reached);
-    }
-    while reached - below > 1.0 {
-        let middle = (0.5 * (below + reached)).floor();
-        if g(middle) >= 0.0 { reached = middle } else { below = middle }
-    }
-    reached
+    let count = count_at(reached);
+    if count > LARGEST_COUNT { f64::INFINITY } else { count }
 }
 
 /// The root of a rising function; the bracket is widened until it holds it.
@@ -166,25 +209,21 @@ fn root(g: &mut dyn FnMut(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against the general solver on the exact distribution function; both are solved to 1e-9 of the spread, and the table's error of 1.3e-10
-    /// is divided by a density of at least 0.01 of the spread.
+    /// Against counting up; and 64 evaluations at most, whatever the bounds.
     #[test]
-    fn normals_by_newton_and_by_false_position() {
-        use crate::math::special::normal_cdf;
-        for normals in [
-            vec![(0.0, 1.0)],
-            vec![(0.0, 1.0), (0.1, 1.1), (-0.2, 0.9)],
-            vec![(-50.0, 0.1), (50.0, 0.1)],
-            vec![(0.0, 1e-3), (0.0, 100.0), (3.0, 5.0)],
-            vec![(1e6, 1.0), (1e6 + 2.0, 0.5)],
-        ] {
-            for level in [1e-5, 0.025, 0.3, 0.5, 0.51, 0.95, 1.0 - 1e-6] {
-                let q = of_normals(&normals, level, NormalTable::new());
-                let cdf =
-                    |y: f64| normals.iter().map(|(m, s)| normal_cdf((y - m) / s)).sum::<f64>() / normals.len() as f64;
-                assert!((cdf(q) - level).abs() < 1e-8, "{normals:?} at {level}: {q} has {}", cdf(q));
+    fn counts_are_found_in_few_steps() {
+        for wanted in [0.0, 1.0, 7.0, 1e6, WHOLE as f64, 1e20, 1e299] {
+            for (low, high) in [(wanted, wanted), (0.0, wanted), (wanted, 1e308), (-5.0, f64::MAX)] {
+                let mut calls = 0;
+                let mut g = |k: f64| {
+                    calls += 1;
+                    if k >= wanted { 0.1 } else { -0.1 }
+                };
+                assert_eq!(smallest_count(&mut g, low, high), wanted);
+                assert!(calls <= 64, "{calls}");
             }
         }
+        assert_eq!(smallest_count(&mut |_| -0.1, 0.0, 1e308), f64::INFINITY);
     }
 
     #[test]

@@ -50,7 +50,9 @@ impl RealUncertainty {
                 let draws = p.weight_sum();
                 let d = sums[0] / draws;
                 sums[0] = centre + std * (first[i] + d);
-                sums[1] = std * std * (sums[1] / draws - d * d).max(0.0);
+                // Rounding is kept from making it negative; what has overflowed is not told as 0.
+                let spread = sums[1] / draws - d * d;
+                sums[1] = std * std * if spread < 0.0 { 0.0 } else { spread };
                 sums[2] *= std * std / draws;
             }
         });

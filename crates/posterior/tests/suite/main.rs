@@ -13,6 +13,7 @@ mod distances;
 mod dropout;
 mod ensemble;
 mod estimators;
+mod extremes;
 mod families;
 mod faults;
 mod fitted;
