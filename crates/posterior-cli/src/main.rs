@@ -28,6 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: cli::Cli) -> anyhow::Result<()> {
+    posterior::math::simd::Instructions::from_env()?;
     let common = cli.command.common();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(common.threads.unwrap_or(0)).build()?;
     pool.install(|| commands::run(&cli.command))
