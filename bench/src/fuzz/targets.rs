@@ -207,7 +207,7 @@ fn table(_: &[u8], path: &Path) -> Outcomes {
             Column::Bool(_) => 'b',
         });
     }
-    word.push_str(if table.images().is_some_and(|Images { shape, .. }| shape.len() > 0) { "i" } else { "" });
+    word.push_str(if table.images().is_some_and(|Images { shape, .. }| !shape.is_empty()) { "i" } else { "" });
     let target = table.column_names().last().unwrap_or("label").to_owned();
     for (task, missing) in
         [(Task::Auto, Missing::Error), (Task::Classification, Missing::Mean), (Task::Count, Missing::Drop)]
