@@ -1,12 +1,14 @@
-//! Benchmarks: `steps`, `predict`, `members` and `laplace [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`.
+//! Benchmarks: `steps`, `predict`, `members` and `laplace [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`; and `fuzz`.
 //!
 //! The first four print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
 //! `sample`, `gap` and `published` print one JSON line per result.
 
+mod fuzz;
 mod gap;
 mod laplace;
 mod members;
+mod memory;
 mod predict;
 mod published;
 mod rng;
@@ -16,7 +18,10 @@ mod timing;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: posterior-bench steps | predict | members | laplace [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME";
+#[global_allocator]
+static ALLOCATOR: memory::Bounded = memory::Bounded;
+
+const USAGE: &str = "usage: posterior-bench steps | predict | members | laplace [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME | fuzz";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +43,7 @@ fn main() -> ExitCode {
         Some("laplace") => run(laplace::run),
         Some("rng") => run(rng::run),
         Some("sample") => sample::run(&args[1..]),
+        Some("fuzz") => fuzz::run(&args[1..]),
         Some("gap") => gap::run(&args[1..]),
         Some("published") => match args.get(1) {
             Some(name) => published::run(name, &args[2..]),

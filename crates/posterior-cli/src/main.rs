@@ -38,6 +38,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: cli::Cli) -> anyhow::Result<()> {
+    posterior::math::simd::Instructions::from_env()?;
     let common = cli.command.common();
     if let Some(bytes) = common.memory {
         posterior::memory::set_limit(bytes);

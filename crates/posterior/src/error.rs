@@ -1,6 +1,6 @@
 //! Errors that say what is wrong, where, and what to do about it — in one sentence.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The result of everything here that can fail.
@@ -163,9 +163,15 @@ impl From<ErrorKind> for Error {
     }
 }
 
+/// One line, whatever was quoted from a file: control characters and the separators of lines and paragraphs are escaped.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let text = self.0.to_string();
+        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        if !text.contains(breaks) {
+            return f.write_str(&text);
+        }
+        text.chars().try_for_each(|c| if breaks(c) { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
     }
 }
 
@@ -229,6 +235,12 @@ mod tests {
         let e = Error::data("the cell is empty", "fill it").in_column("age").on_line(7);
         let e = e.on_line(9).in_file(Path::new("a.csv"));
         assert_eq!(e.to_string(), "a.csv, line 7, column 'age': the cell is empty; fill it");
+    }
+
+    #[test]
+    fn a_message_is_one_line_whatever_it_quotes() {
+        let e = Error::setting("there is no prior 'a\r\n\u{1b}[2J\0\u{2028}é'", "choose another");
+        assert_eq!(e.to_string(), "there is no prior 'a\\r\\n\\u{1b}[2J\\u{0}\\u{2028}é'; choose another");
     }
 
     #[test]

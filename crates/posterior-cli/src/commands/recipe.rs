@@ -4,7 +4,6 @@ use crate::cli;
 use anyhow::bail;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NETWORKS, NetworkSpec};
-use posterior::settings::Value;
 
 /// The configuration file's recipe, or the default one, with the flags laid over it.
 pub fn from_flags(flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<Recipe> {
@@ -53,18 +52,7 @@ fn over(mut recipe: Recipe, flags: &cli::Recipe, method: Option<&str>) -> anyhow
     choose(&mut recipe.prior, flags.prior.as_deref());
     choose(&mut recipe.method, method);
     for set in &flags.set {
-        let Some((key, value)) = set.split_once('=') else {
-            bail!("--set {set} has no '='; write --set key=value");
-        };
-        let (key, value) = (key.trim(), Value::parse(value));
-        let (section, key) = match key.split_once('.') {
-            Some(("prior", key)) => (&mut recipe.prior, key),
-            Some(("likelihood", key)) => (&mut recipe.likelihood, key),
-            Some(("method", key)) => (&mut recipe.method, key),
-            Some((other, _)) => bail!("--set {set}: there is no section '{other}'; use method, prior or likelihood"),
-            None => (&mut recipe.method, key),
-        };
-        section.settings.insert(key.to_owned(), value);
+        recipe.set(set).map_err(|e| anyhow::anyhow!("--set {set}: {e}"))?;
     }
     Ok(recipe)
 }

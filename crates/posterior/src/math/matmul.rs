@@ -1,6 +1,7 @@
 //! Matrix products C ← A·B or C ← C + A·B over the `gemm` crate, with strides, so that no transpose is copied.
 
 use super::Real;
+use super::product_kernels::{Product, run};
 use gemm::Parallelism;
 
 /// A row-major matrix that borrows its numbers.
@@ -107,27 +108,17 @@ pub fn gemm<R: Real>(
     let _guard = allocation::Inside::new(matches!(parallel, Parallelism::Rayon(_)));
     // SAFETY: the assertion above keeps every access inside the three slices.
     unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            c.as_mut_ptr(),
-            1,
-            n as isize,
+        run(Product {
+            size: (m, n, k),
+            c: c.as_mut_ptr(),
+            c_strides: (1, n as isize),
             accumulate,
-            a.data.as_ptr(),
-            a.col_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.col_stride as isize,
-            b.row_stride as isize,
-            R::ONE,
-            R::ONE,
-            false,
-            false,
-            false,
-            parallel,
-        );
+            a: a.data.as_ptr(),
+            a_strides: (a.col_stride as isize, a.row_stride as isize),
+            b: b.data.as_ptr(),
+            b_strides: (b.col_stride as isize, b.row_stride as isize),
+            parallelism: parallel,
+        });
     }
 }
 

@@ -5,6 +5,7 @@ pub mod linalg;
 pub mod matmul;
 pub(crate) mod mills;
 pub(crate) mod over_rows;
+mod product_kernels;
 pub mod quadrature;
 mod real;
 pub mod simd;

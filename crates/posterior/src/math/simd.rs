@@ -1,5 +1,6 @@
 //! Run-time detection: [`simd_fn!`](crate::simd_fn) compiles one body for AVX2 + FMA and for any machine, and where it is worth it for AVX-512.
 
+use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const UNKNOWN: u8 = 0;
@@ -12,16 +13,74 @@ static CHOICE: AtomicU8 = AtomicU8::new(UNKNOWN);
 fn choice() -> u8 {
     match CHOICE.load(Ordering::Relaxed) {
         UNKNOWN => {
-            choose_portable(std::env::var_os("POSTERIOR_PORTABLE").is_some());
+            choose(Instructions::from_env().unwrap_or(None).unwrap_or(Instructions::Avx512));
             CHOICE.load(Ordering::Relaxed)
         }
         choice => choice,
     }
 }
 
+/// Instruction sets that kernels are compiled for, each with what the one before has. AVX2 and AVX-512 give the same bits; portable ones do not fuse
+/// multiply and add on x86-64 and give others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instructions {
+    /// What every machine of this architecture has.
+    Portable,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, DQ and VL.
+    Avx512,
+}
+
+impl Instructions {
+    /// What the environment allows at most: `POSTERIOR_SIMD` is `portable`, `avx2` or `avx512`; `POSTERIOR_PORTABLE`, with any value, means `portable`.
+    pub fn from_env() -> Result<Option<Instructions>> {
+        if std::env::var_os("POSTERIOR_PORTABLE").is_some() {
+            return Ok(Some(Instructions::Portable));
+        }
+        let Some(given) = std::env::var_os("POSTERIOR_SIMD") else { return Ok(None) };
+        match given.to_str() {
+            Some("portable") => Ok(Some(Instructions::Portable)),
+            Some("avx2") => Ok(Some(Instructions::Avx2)),
+            Some("avx512") => Ok(Some(Instructions::Avx512)),
+            _ => Err(Error::setting(
+                format!("the environment variable POSTERIOR_SIMD cannot be '{}'", given.display()),
+                "it is portable, avx2 or avx512",
+            )),
+        }
+    }
+
+    /// The most that this machine has.
+    pub fn detected() -> Instructions {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+            let avx512 = std::arch::is_x86_feature_detected!("avx512f")
+                && std::arch::is_x86_feature_detected!("avx512dq")
+                && std::arch::is_x86_feature_detected!("avx512vl");
+            match (avx2, avx512) {
+                (true, true) => Instructions::Avx512,
+                (true, false) => Instructions::Avx2,
+                _ => Instructions::Portable,
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Instructions::Portable
+    }
+}
+
+/// Chooses the versions that run, in the whole process: those for `most`, or for the most that the machine has.
+pub fn choose(most: Instructions) {
+    let choice = match (most, Instructions::detected()) {
+        (Instructions::Portable, _) | (_, Instructions::Portable) => PORTABLE,
+        (Instructions::Avx512, Instructions::Avx512) => WIDER,
+        _ => WIDE,
+    };
+    CHOICE.store(choice, Ordering::Relaxed);
+}
+
 /// Whether the AVX2 + FMA versions run. Decided once, then a load and a branch.
-///
-/// The environment variable `POSTERIOR_PORTABLE` (any value) chooses the portable versions.
+/// What the environment says is read at the first call, see [`Instructions::from_env`].
 #[inline]
 pub fn wide() -> bool {
     matches!(choice(), WIDE | WIDER)
@@ -35,23 +94,7 @@ pub fn wider() -> bool {
 
 /// Chooses the portable versions, or whatever suits the machine; for the whole process, for tests that compare the two.
 pub fn choose_portable(portable: bool) {
-    #[cfg(target_arch = "x86_64")]
-    let able = {
-        let wide = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-        let wider = std::arch::is_x86_feature_detected!("avx512f")
-            && std::arch::is_x86_feature_detected!("avx512dq")
-            && std::arch::is_x86_feature_detected!("avx512vl");
-        if wide && wider {
-            WIDER
-        } else if wide {
-            WIDE
-        } else {
-            PORTABLE
-        }
-    };
-    #[cfg(not(target_arch = "x86_64"))]
-    let able = PORTABLE;
-    CHOICE.store(if portable { PORTABLE } else { able }, Ordering::Relaxed);
+    choose(if portable { Instructions::Portable } else { Instructions::Avx512 });
 }
 
 /// Whether the portable version may fuse multiply and add: where the base instruction set has it.

@@ -133,6 +133,29 @@ impl Plan {
 }
 
 impl Recipe {
+    /// Changes one setting, written `key=value` for the method, `prior.key=value` or `likelihood.key=value`; what it may be
+    /// is checked when the recipe is resolved.
+    pub fn set(&mut self, assignment: &str) -> Result<()> {
+        let Some((key, value)) = assignment.split_once('=') else {
+            return Err(Error::setting("there is no '='", "write key=value"));
+        };
+        let key = key.trim();
+        let (section, key) = match key.split_once('.') {
+            Some(("prior", key)) => (&mut self.prior, key),
+            Some(("likelihood", key)) => (&mut self.likelihood, key),
+            Some(("method", key)) => (&mut self.method, key),
+            Some((other, _)) => {
+                return Err(Error::setting(
+                    format!("there is no section '{other}'"),
+                    "use method, prior or likelihood",
+                ));
+            }
+            None => (&mut self.method, key),
+        };
+        section.settings.insert(key.to_owned(), Value::parse(value));
+        Ok(())
+    }
+
     /// Names and settings checked, for the inputs and targets of an encoder, whatever kind of model the method names.
     pub fn plan(&self, encoder: &Encoder) -> Result<Plan> {
         let Some(entry) = self.method.name.as_deref().and_then(fitted::find_model) else {
