@@ -173,27 +173,29 @@ static ROWS: LazyLock<[Table; 2]> = LazyLock::new(|| [super::seeds::rows(4), sup
 
 fn model(input: &[u8], path: &Path) -> Outcomes {
     let model = or_told!(artifact::from_bytes(input, path));
-    let word = format!("+{} {} {}", model.posterior.kind(), model.likelihood.name(), model.network.layout().len() % 7);
+    let kind = model.fitted.as_network().map_or(model.fitted.kind(), |fit| fit.posterior.kind());
+    let word = format!("+{kind} {} {}", model.likelihood().name(), model.fitted.parameters() % 7);
     let written = artifact::to_bytes(&model).map_err(|e| format!("a model that was read cannot be written: {e}"))?;
     artifact::from_bytes(&written, path).map_err(|e| format!("a model that was written cannot be read: {e}"))?;
     for rows in &*ROWS {
         match model.encoder.encode(rows, false) {
-            Ok(rows) => predict(&model, &rows),
+            Ok(rows) => drop(predict(&model, &rows).or_else(|e| error(&e).map(drop))?),
             Err(e) => drop(error(&e)?),
         }
     }
     Ok(word)
 }
 
-fn predict(model: &Model, rows: &posterior::data::Encoded) {
-    let predictive = model.predict(rows, 2);
-    match model.likelihood.outcome() {
+fn predict(model: &Model, rows: &posterior::data::Encoded) -> posterior::Result<()> {
+    let predictive = model.predict(&rows.data.x, &model.how(2))?;
+    match model.likelihood().outcome() {
         Outcome::Class => drop(std::hint::black_box(predictive.classes())),
         _ => {
             std::hint::black_box(predictive.real());
             std::hint::black_box(predictive.quantiles(&[0.05, 0.95]));
         }
     }
+    Ok(())
 }
 
 /// Reads, and encodes what could be read, in three ways.
