@@ -291,6 +291,7 @@ fn apart(standard: &Standard, parts: Parts<'_>, reach: f64, scratch: &mut Scratc
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision)] // reference values keep their digits
 mod tests {
     use super::*;
     use proptest::prelude::*;

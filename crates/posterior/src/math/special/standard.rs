@@ -179,7 +179,7 @@ pub(crate) fn student_tail(t: f64, degrees: f64) -> f64 {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Normal(Normal),
+    Normal(Box<Normal>),
     Four(Four),
     Student(Box<Student>),
 }
@@ -195,7 +195,7 @@ pub struct Standard {
 static NORMAL: LazyLock<Standard> = LazyLock::new(|| {
     let farthest = (2.0 * DEEPEST).sqrt();
     let g = |t: f64| normal_cdf(-t) * (t + 4.0) * (0.5 * t * t).exp();
-    Standard { kind: Kind::Normal(Normal(Tail::new(4.0, farthest, g))), degrees: f64::INFINITY }
+    Standard { kind: Kind::Normal(Box::new(Normal(Tail::new(4.0, farthest, g)))), degrees: f64::INFINITY }
 });
 
 impl Standard {
