@@ -103,7 +103,7 @@ fn an_input_is_never_overwritten() {
         vec!["attack", "m.st", "houses.csv", "--epsilon", "0.1", "--out", "houses.csv"],
         [&compare[..], &price, &["--report", "houses.csv"]].concat(),
         [&compare[..], &price, &["--test-rows", "rows.txt", "--report", "rows.txt"]].concat(),
-        [&["select", "houses.csv", "--over", "width=2"], &price[..], &["--out", "houses.csv"]].concat(),
+        [&["select", "houses.csv", "--over", "width=2,3"], &price[..], &["--out", "houses.csv"]].concat(),
         [&["prior", "houses.csv"], &price[..], &["--out", "houses.csv"]].concat(),
         [&["import", "m.st", "--data", "houses.csv"], &price[..], &["--out", "m.st"]].concat(),
     ];

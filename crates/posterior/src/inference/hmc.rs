@@ -287,7 +287,7 @@ impl Method for HmcSampler {
         &self.settings
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 12)
+        super::needs::by_chains(problem, &self.settings, 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         fit_by_sampling(self, &self.settings, problem, key, observer)

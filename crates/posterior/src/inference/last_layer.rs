@@ -208,7 +208,7 @@ impl Method for LastLayer {
 
     fn bytes(&self, problem: &Problem) -> u128 {
         // Beside the matrix of the last layer, which it asks for itself.
-        super::needs::by_gradient(problem, &self.settings, 8)
+        super::needs::by_gradient(problem, &self.settings, 12)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {

@@ -65,8 +65,7 @@ impl Method for LowRankInference {
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        // Beside what its family asks for.
-        super::needs::by_row_noise(problem, &self.settings, 12)
+        super::needs::by_row_noise(problem, &self.settings, 24 + 4 * self.settings.count("rank"))
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {

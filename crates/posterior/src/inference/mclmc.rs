@@ -201,7 +201,7 @@ impl Method for MclmcSampler {
         &self.settings
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 12)
+        super::needs::by_chains(problem, &self.settings, 48)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         fit_by_sampling(self, &self.settings, problem, key, observer)
