@@ -31,7 +31,7 @@ pub(super) fn packed(
     let mut out = vec![0.0; if alone { a.rows().pow(2) } else { u * v }];
     let (mut tasks, mut rest) = (Vec::new(), &mut out[..]);
     let inputs = (PANEL / a.units).max(1);
-    for from in (0..=a.inputs).step_by(inputs) {
+    for from in (0..a.rows()).step_by(inputs) {
         let these = from..(from + inputs).min(a.rows());
         let count: usize = these.clone().map(|i| (b.rows() - first(i)) * v).sum();
         let (now, later) = std::mem::take(&mut rest).split_at_mut(count);
@@ -52,7 +52,7 @@ pub(super) fn packed(
         };
         let mut to = out.iter_mut();
         for i in these.clone() {
-            for j in first(i)..=b.inputs {
+            for j in first(i)..b.rows() {
                 for o in 0..a.units {
                     for q in if triangle { o } else { 0 }..b.units {
                         let twice = triangle && i != j;

@@ -77,8 +77,8 @@ impl FullCurvature {
                     .for_each(|(k, v)| put(a.index(k / inputs, 0), a.index(k % inputs, 0), *v));
                 continue;
             }
-            for i in 0..=a.inputs {
-                for j in if same { i } else { 0 }..=b.inputs {
+            for i in 0..a.rows() {
+                for j in if same { i } else { 0 }..b.rows() {
                     for o in 0..a.units {
                         for q in if same { o } else { 0 }..b.units {
                             let Some(value) = values.next() else { return };
