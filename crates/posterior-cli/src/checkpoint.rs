@@ -43,7 +43,7 @@ impl CheckpointFile {
         if args.resume.as_ref() != Some(path) && path.exists() {
             check_replaceable(path)?;
         }
-        check_writable(path)?;
+        check_writable(path, data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain(args.start.clone()))?;
         let every = Duration::from_secs_f64(args.every.unwrap_or(EVERY));
         let (path, asked) = (path.clone(), Instant::now());
         Ok(Some(CheckpointFile { checkpoint, path, every, asked, waiting: false, failed: false }))

@@ -1,6 +1,6 @@
 //! `posterior diagnose MODEL [DATA]`: may this posterior be believed? One of three sentences, and what they rest on.
 
-use super::{AnswerIsNo, check_memory, read};
+use super::{AnswerIsNo, read};
 use crate::cli::{Data, Diagnose};
 use crate::output::{count, facts, grouped, json, number, print, shown, table};
 use crate::progress::notes;
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 pub fn run(args: &Diagnose) -> anyhow::Result<()> {
     let model = artifact::load(&args.model)?;
     let rows = args.data.as_deref().map(|path| encode(args, path, &model)).transpose()?;
-    check_memory(&model, rows.as_ref().map_or(1, |r| r.data.rows), 1)?;
     let key = Key::new(args.common.seed.unwrap_or(model.seed));
     let diagnosis = Diagnosis::new(&model, rows.as_ref(), args.draws as usize, key).map_err(|e| match &args.data {
         Some(path) => e.in_file(path),

@@ -1,5 +1,6 @@
 //! Rows ready for a network: encoded, standardised inputs, and targets.
 
+use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::nn::Shape;
 use crate::rng::Hash;
@@ -69,6 +70,28 @@ impl Values {
     }
 }
 
+/// An `Arc` is shared and a `Vec` taken; a slice is copied.
+macro_rules! values_from {
+    ($($kind:ty => $variant:ident),*) => {$(
+        impl From<Arc<[$kind]>> for Values {
+            fn from(values: Arc<[$kind]>) -> Values {
+                Values::$variant(values)
+            }
+        }
+        impl From<Vec<$kind>> for Values {
+            fn from(values: Vec<$kind>) -> Values {
+                Values::$variant(values.into())
+            }
+        }
+        impl From<&[$kind]> for Values {
+            fn from(values: &[$kind]) -> Values {
+                Values::$variant(values.into())
+            }
+        }
+    )*};
+}
+values_from!(f32 => F32, f64 => F64);
+
 /// Inputs and targets of N rows.
 #[derive(Debug, Clone)]
 pub struct Dataset {
@@ -96,6 +119,68 @@ impl Dataset {
         assert_eq!(x.len(), rows * shape.len(), "inputs are rows × {}", shape.len());
         assert_eq!(y.len(), rows * targets, "{rows} rows of {targets} targets");
         Dataset { x, y: y.into(), rows, shape, targets, weights: None }
+    }
+
+    /// A data set from arrays: `x` holds rows of `shape`, one after another, and `y` the same number of outcomes for each (a class is its number; none at all
+    /// is data to predict). An `Arc<[f32]>` or `Arc<[f64]>` is shared and not copied. Inputs should be standardised: nothing here does it.
+    ///
+    /// ```
+    /// use posterior::{data::Dataset, nn::Shape};
+    /// let data = Dataset::from_arrays(vec![0.5f32, 1.0, -0.5, 2.0], Shape::Flat(2), vec![1.0, 0.0])?;
+    /// assert_eq!((data.rows, data.targets), (2, 1));
+    /// let error = Dataset::from_arrays(vec![0.5f32, 1.0, -0.5], Shape::Flat(2), vec![1.0]).unwrap_err();
+    /// assert_eq!(error.to_string(), "3 inputs are no whole rows of 2; give every row all of its inputs");
+    /// # Ok::<(), posterior::Error>(())
+    /// ```
+    pub fn from_arrays(x: impl Into<Values>, shape: Shape, y: impl Into<Arc<[f64]>>) -> Result<Dataset> {
+        let (x, y, width) = (x.into(), y.into(), shape.len());
+        if width == 0 {
+            return Err(Error::data("a row has no inputs", "give a shape without 0"));
+        }
+        if x.is_empty() {
+            return Err(Error::data("there are no rows", "give at least one"));
+        }
+        if !x.len().is_multiple_of(width) {
+            let what = format!("{} inputs are no whole rows of {width}", x.len());
+            return Err(Error::data(what, "give every row all of its inputs"));
+        }
+        let rows = x.len() / width;
+        if u32::try_from(rows).is_err() {
+            return Err(Error::data(format!("there are {rows} rows"), "give fewer than 2³²"));
+        }
+        if !y.len().is_multiple_of(rows) {
+            let what = format!("there are {} outcomes for {rows} rows of inputs", y.len());
+            return Err(Error::data(what, "give every row the same number of outcomes"));
+        }
+        let bad = match &x {
+            Values::F32(x) => x.iter().position(|v| !v.is_finite()),
+            Values::F64(x) => x.iter().position(|v| !v.is_finite()),
+        };
+        if let Some(i) = bad {
+            let what = format!("input {} of row {} is not a finite number", i % width + 1, i / width + 1);
+            return Err(Error::data(what, "fill it in, or leave the row out"));
+        }
+        let targets = y.len() / rows;
+        if let Some(i) = y.iter().position(|v| !v.is_finite()) {
+            let what = format!("outcome {} of row {} is not a finite number", i % targets + 1, i / targets + 1);
+            return Err(Error::data(what, "leave the row out"));
+        }
+        Ok(Dataset { x, y, rows, shape, targets, weights: None })
+    }
+
+    /// With a weight for every row.
+    pub fn with_weights(mut self, weights: impl Into<Arc<[f64]>>) -> Result<Dataset> {
+        let weights = weights.into();
+        if weights.len() != self.rows {
+            let what = format!("there are {} weights for {} rows", weights.len(), self.rows);
+            return Err(Error::data(what, "give one for every row"));
+        }
+        if let Some(i) = weights.iter().position(|w| !w.is_finite() || *w < 0.0) {
+            let what = format!("the weight of row {} is {}", i + 1, weights[i]);
+            return Err(Error::data(what, "give weights of 0 or more"));
+        }
+        self.weights = Some(weights);
+        Ok(self)
     }
 
     /// Tells one data set from another: a hash of everything in it.

@@ -134,7 +134,7 @@ fn images(array: Array) -> Result<Images> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Array> {
-    guard(bytes)?;
+    guard(bytes, bytes.len() as u64)?;
     let damaged =
         |e: std::io::Error| Error::data(format!("the NPY data is damaged ({})", one_line(e)), "write it again");
     let file = NpyFile::new(bytes).map_err(damaged)?;
@@ -195,8 +195,71 @@ fn c_order(values: &[f64], shape: &[usize]) -> Vec<f64> {
     out
 }
 
+/// The kinds of numbers that are read where they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    F32,
+    F64,
+}
+
+impl Numbers {
+    pub fn size(self) -> usize {
+        match self {
+            Numbers::F32 => 4,
+            Numbers::F64 => 8,
+        }
+    }
+}
+
+/// What a file says of the array in it.
+pub(super) struct OpenArray {
+    pub shape: Vec<usize>,
+    pub numbers: Numbers,
+    /// Where the numbers begin.
+    pub start: u64,
+}
+
+/// Longest header that is read.
+const HEADER: u64 = 65_536 + 12;
+
+/// Reads the header of a file of `length` bytes whose numbers stay where they are.
+pub(super) fn open(file: &mut impl Read, length: u64) -> Result<OpenArray> {
+    let cut = |_| Error::data("the NPY header is cut short", "write it again");
+    let mut bytes = Vec::new();
+    file.take(HEADER).read_to_end(&mut bytes).map_err(cut)?;
+    let start = guard(&bytes, length)?;
+    let header = npyz::NpyHeader::from_reader(&bytes[..])
+        .map_err(|e| Error::data(format!("the NPY header is damaged ({})", one_line(e)), "write it again"))?;
+    let shape: Vec<usize> = header.shape().iter().map(|d| *d as usize).collect();
+    let kind = header.dtype().descr();
+    let numbers = match kind.trim_matches('\'') {
+        "<f4" => Numbers::F32,
+        "<f8" => Numbers::F64,
+        _ => {
+            let what = format!("the array holds {}, which is not read from disk", show(&kind));
+            return Err(Error::data(what, "save it as float32 or float64"));
+        }
+    };
+    if header.order() == Order::Fortran && shape.len() > 1 {
+        return Err(Error::data("the array is in Fortran order", "save numpy.ascontiguousarray of it"));
+    }
+    if shape.is_empty() || shape.contains(&0) {
+        return Err(Error::data("the array has no rows or no columns", "give rows × columns"));
+    }
+    if shape[0] > u32::MAX as usize {
+        return Err(Error::data(format!("the array has {} rows", shape[0]), "give fewer than 2³²"));
+    }
+    let needed = shape.iter().try_fold(numbers.size() as u64, |n, d| n.checked_mul(*d as u64));
+    if needed.and_then(|n| n.checked_add(start)).is_none_or(|n| n > length) {
+        return Err(Error::data("the NPY data is cut short", "write it again"));
+    }
+    Ok(OpenArray { shape, numbers, start })
+}
+
 /// Checks a header before `npyz` sees it: its parser descends without limit, and multiplies dimensions unchecked.
-fn guard(bytes: &[u8]) -> Result<()> {
+///
+/// `bytes` are the first ones of a file of `total`; returns where its numbers begin.
+fn guard(bytes: &[u8], total: u64) -> Result<u64> {
     let damaged = |what: &str| Err(Error::data(format!("the NPY header {what}"), "write it again"));
     let (start, length) = match bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => (10, usize::from(u16::from_le_bytes([*a, *b]))),
@@ -205,7 +268,8 @@ fn guard(bytes: &[u8]) -> Result<()> {
         }
         _ => return damaged("is damaged"),
     };
-    let Some((header, data)) = bytes[start..].split_at_checked(length) else { return damaged("is cut short") };
+    let Some((header, _)) = bytes[start..].split_at_checked(length) else { return damaged("is cut short") };
+    let (start, data) = ((start + length) as u64, total.saturating_sub((start + length) as u64));
     if length > 65_536 {
         return damaged("is too long");
     }
@@ -223,10 +287,10 @@ fn guard(bytes: &[u8]) -> Result<()> {
         total = total.saturating_mul(length.max(1));
     }
     // Every number takes a byte at least.
-    if total > (data.len() as u64).max(1) && !dimensions.split(',').any(|p| p.trim() == "0") {
+    if total > data.max(1) && !dimensions.split(',').any(|p| p.trim() == "0") {
         return Err(Error::data("the NPY data is cut short", "write it again"));
     }
-    if total > u64::from(u32::MAX).max(data.len() as u64) { damaged("announces an impossible size") } else { Ok(()) }
+    if total > u64::from(u32::MAX).max(data) { damaged("announces an impossible size") } else { Ok(start) }
 }
 
 #[cfg(test)]

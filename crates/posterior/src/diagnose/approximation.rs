@@ -17,8 +17,9 @@ use rayon::prelude::*;
 const BELOW: f64 = -3.0;
 
 /// ln p(w, D) − ln q(w) of draws from q; draw s is that of `key.step(s)`. Parameters that q keeps fixed are given: q is then weighed
-/// against the posterior of the others under them. None where q has no density.
+/// against the posterior of the others under them. None where q has no density, or where the rows are not in memory.
 pub fn importance_weights(problem: &Problem, q: &dyn Posterior, draws: usize, key: Key) -> Option<Vec<f64>> {
+    problem.whole("a weight").ok()?;
     let buffers = || {
         let draw = Draw { w: vec![0.0; q.dim()], mode: Mode::Plain };
         (problem.density::<f64>(problem.data().rows).alone(true), draw, vec![0.0; q.dim()])

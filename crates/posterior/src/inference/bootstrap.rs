@@ -82,7 +82,7 @@ impl Method for Member {
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let data = problem.data();
+        let data = problem.whole(ENTRY.name)?;
         let mut weights = bootstrap_weights(data.rows, key);
         if let Some(own) = &data.weights {
             weights.iter_mut().zip(own.iter()).for_each(|(w, own)| *w *= own);

@@ -68,8 +68,9 @@ pub trait Transition: Send {
     }
     /// Evaluations of the density so far, and how many of them were not finite.
     fn evaluations(&self) -> (u64, u64);
-    /// Its state, if that can be kept. A chain without one begins anew after an interruption, with the same draws.
-    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+    /// Its state, if that can be kept after the last transition, or if it is `resuming`. A chain without one begins anew after an interruption, with
+    /// the same draws.
+    fn stateful(&mut self, _resuming: bool) -> Option<&mut dyn Stateful> {
         None
     }
 }
@@ -307,7 +308,8 @@ impl Stateful for Kept<'_, '_> {
             let what = format!("{draws} draws do not follow from {} transitions", job.done);
             return Err(Error::setting(what, "begin the fit anew"));
         }
-        match job.sampler.as_mut().and_then(|s| s.stateful()) {
+        let resuming = state.resumes();
+        match job.sampler.as_mut().and_then(|s| s.stateful(resuming)) {
             Some(sampler) if job.done < plan.transitions() => state.part("chain", sampler),
             _ => Ok(()),
         }
@@ -329,11 +331,9 @@ impl<'a> Job<'a> {
     fn keep(&mut self, plan: ChainPlan, dim: usize, always: bool) -> Result<()> {
         let finished = self.done == plan.transitions();
         let Some(mut unit) = self.unit.take() else { return Ok(()) };
-        let can = finished || self.sampler.as_mut().is_some_and(|s| s.stateful().is_some());
+        let can = finished || self.sampler.as_mut().is_some_and(|s| s.stateful(false).is_some());
         if can && (always || finished || unit.due()) {
             unit.keep(&mut Kept { job: self, plan, dim })?;
-        } else if unit.due() {
-            unit.pass();
         }
         // A chain at its end is not asked again.
         self.unit = Some(unit).filter(|_| !finished);
@@ -348,7 +348,12 @@ impl<'a> Job<'a> {
         }
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
         self.adapts = sampler.adapts_step_size();
-        while self.done < plan.transitions() && started.elapsed() < TURN {
+        // A turn ends where the state is asked for and can be kept: some chains can be kept here and not later.
+        let due = |unit: &Option<Unit>| unit.as_ref().is_some_and(Unit::due);
+        while self.done < plan.transitions()
+            && started.elapsed() < TURN
+            && !(due(&self.unit) && sampler.stateful(false).is_some())
+        {
             let info = sampler.next()?;
             self.done += 1;
             let (evaluations, not_finite) = sampler.evaluations();

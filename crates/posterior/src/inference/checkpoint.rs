@@ -169,15 +169,11 @@ impl Unit {
     /// Hands in the state.
     pub fn keep(&mut self, work: &mut dyn Stateful) -> Result<()> {
         let snapshot = Arc::new(work.snapshot()?);
-        self.checkpoint.lock().units.insert(self.name.clone(), snapshot);
-        self.pass();
-        Ok(())
-    }
-
-    /// Answers a request with nothing new: the unit would begin where it last was kept.
-    pub fn pass(&mut self) {
         self.answered = self.checkpoint.shared.requests.load(Ordering::Relaxed);
-        self.checkpoint.lock().at_work.insert(self.name.clone(), self.answered);
+        let mut inner = self.checkpoint.lock();
+        inner.units.insert(self.name.clone(), snapshot);
+        inner.at_work.insert(self.name.clone(), self.answered);
+        Ok(())
     }
 }
 

@@ -113,7 +113,7 @@ impl Method for Member {
         let fewer = match s.float("leave_out") {
             0.0 => None,
             part => {
-                let data = problem.data();
+                let data = problem.whole("leave_out")?;
                 let classes = (problem.likelihood().outcome() == Outcome::Class).then_some(&*data.y);
                 let seen = split(data.rows, part, classes, key)?.train;
                 Some(problem.with_data(data.select(&seen))?)

@@ -58,6 +58,7 @@ pub fn gradient_variances(
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Vec<GradientVariance>> {
+    problem.whole("a comparison of estimators")?;
     let (dim, size) = (mean.len(), problem.network().layout().len());
     let mut found = Vec::new();
     for (e, (estimator, cost, kind)) in ESTIMATES.into_iter().enumerate() {

@@ -234,7 +234,7 @@ impl Transition for HmcChain<'_> {
     fn evaluations(&self) -> (u64, u64) {
         (self.target.evaluations, self.target.not_finite)
     }
-    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+    fn stateful(&mut self, _: bool) -> Option<&mut dyn Stateful> {
         Some(self)
     }
 }

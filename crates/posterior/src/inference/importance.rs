@@ -164,6 +164,7 @@ impl Method for ImportanceSampling {
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let started = Instant::now();
+        problem.whole(ENTRY.name)?;
         let Fit { posterior: q, mut summary } = self.proposal(problem, key.purpose(Purpose::Member), observer)?;
         let draws_key = key.purpose(Purpose::Draw);
         let weights = self.weigh(problem, &*q, draws_key, observer)?;

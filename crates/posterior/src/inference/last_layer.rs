@@ -213,6 +213,7 @@ impl Method for LastLayer {
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let s = &self.settings;
+        problem.whole(ENTRY.name)?;
         let last = Last::of(ENTRY.name, &**problem.network())?;
         let uncertain = problem.dim() - last.start;
         let fix = "make the last hidden layer narrower, or use low-rank";

@@ -175,6 +175,7 @@ impl Method for LinearInference {
 
     fn fit(&self, problem: &Problem, _: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let started = Instant::now();
+        let data = problem.whole(ENTRY.name)?;
         let (last, prior) = self.check(problem)?;
         FullCovariance::check(
             ENTRY.name,
@@ -183,7 +184,6 @@ impl Method for LinearInference {
             false,
             "use fewer features, or mean-field with --network linear",
         )?;
-        let data = problem.data();
         let mut w = problem.initial_zero();
         let features = features_and_one(problem, last, &w);
         let by_target: Vec<Vec<(f64, f64)>> =

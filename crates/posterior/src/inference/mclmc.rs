@@ -6,7 +6,7 @@
 
 use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
 use super::nuts::nuts_from;
-use super::nuts_chain::{Next, NutsRsChain, SharedTarget, Told, failed, math};
+use super::nuts_chain::{Next, NutsRsChain, SEGMENT, SharedTarget, Told, failed, math};
 use super::observer::Observer;
 use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
 use super::{Fit, Method, MethodEntry};
@@ -15,6 +15,7 @@ use crate::kernel::{Info, Target};
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::snapshot::{State, Stateful};
 use nuts_rs::{Chain, DiagMclmcSettings, MclmcTrajectoryKind, Settings as _};
 use std::sync::{Arc, Mutex};
 
@@ -52,7 +53,7 @@ pub struct MclmcSampler {
     settings: Settings,
 }
 
-/// A chain of `nuts-rs`, and another one after every stage.
+/// A chain of `nuts-rs`, and another one after every stage and segment.
 struct MclmcChain<'a> {
     chain: NutsRsChain<'a>,
     target: SharedTarget<'a>,
@@ -76,9 +77,10 @@ fn next_of<'a>(
     step_size: f64,
     length: f64,
     tune: usize,
+    scales: Option<&[f64]>,
     key: Key,
 ) -> Result<Next<'a>> {
-    let settings = DiagMclmcSettings {
+    let mut settings = DiagMclmcSettings {
         step_size,
         momentum_decoherence_length: length,
         num_tune: tune as u64,
@@ -87,7 +89,8 @@ fn next_of<'a>(
         trajectory_kind: MclmcTrajectoryKind::Microcanonical,
         ..DiagMclmcSettings::default()
     };
-    let mut chain = settings.new_chain(0, math(target, start.len()), &mut Stream::new(key)).map_err(failed)?;
+    settings.adapt_options.mass_matrix_options.store_mass_matrix = true;
+    let mut chain = settings.new_chain(0, math(target, start.len(), scales), &mut Stream::new(key)).map_err(failed)?;
     chain.set_position(start).map_err(failed)?;
     Ok(Box::new(move || {
         let (w, _, stats, progress) = chain.expanded_draw().map_err(failed)?;
@@ -98,7 +101,8 @@ fn next_of<'a>(
             energy: f64::NAN,
             log_density: stats.point.logp,
         };
-        Ok(Told { w, info, step_size: progress.step_size, energy_error: stats.energy_change })
+        let scales = stats.hamiltonian.transformation.mass_matrix_inv;
+        Ok(Told { w, info, step_size: progress.step_size, energy_error: stats.energy_change, scales })
     }))
 }
 
@@ -125,7 +129,7 @@ impl MclmcChain<'_> {
         self.diverged = 0;
         let tune = self.ends.get(stage + 1).copied().unwrap_or(self.warmup) - self.t;
         let key = self.key.derive(stage as u64 + 1);
-        let next = next_of(&self.target, self.chain.position(), self.step_size, self.length, tune, key)?;
+        let next = next_of(&self.target, self.chain.position(), self.step_size, self.length, tune, None, key)?;
         self.chain.replace(next);
         Ok(())
     }
@@ -135,6 +139,11 @@ impl Transition for MclmcChain<'_> {
     fn next(&mut self) -> Result<Info> {
         if let Some(stage) = self.ends.iter().position(|end| *end == self.t).filter(|_| self.t > 0) {
             self.end_stage(stage)?;
+        }
+        if let Some(scales) = self.chain.segment(self.t, self.warmup) {
+            let key = self.key.derive((STAGES + 1 + (self.t - self.warmup) / SEGMENT) as u64);
+            let next = next_of(&self.target, self.chain.position(), self.step_size, self.length, 0, Some(scales), key)?;
+            self.chain.replace(next);
         }
         let told = self.chain.advance()?;
         if self.t < self.warmup {
@@ -155,6 +164,18 @@ impl Transition for MclmcChain<'_> {
     fn evaluations(&self) -> (u64, u64) {
         self.chain.evaluations()
     }
+    fn stateful(&mut self, resuming: bool) -> Option<&mut dyn Stateful> {
+        (resuming || self.chain.segment(self.t, self.warmup).is_some()).then_some(self)
+    }
+}
+
+/// After warm-up, energy errors are not looked at any more.
+impl Stateful for MclmcChain<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("chain", &mut self.chain)?;
+        state.number("step_size", &mut self.step_size)?;
+        state.count("t", &mut self.t)
+    }
 }
 
 impl Sampler for MclmcSampler {
@@ -174,7 +195,7 @@ impl Sampler for MclmcSampler {
         let ends: Vec<usize> = if each == 0 { Vec::new() } else { (1..STAGES).map(|s| s * each).collect() };
         let (step_size, tune) = (FIRST.min(length), ends.first().copied().unwrap_or(plan.warmup));
         let next = match ends.is_empty() {
-            true => next_of(&target, start, step_size, length, tune, key.derive(0))?,
+            true => next_of(&target, start, step_size, length, tune, None, key.derive(0))?,
             false => nuts_from(&target, start, tune, FIRST_DEPTH, 0.8, false, key.derive(0))?,
         };
         Ok(Box::new(MclmcChain {

@@ -93,7 +93,7 @@ impl Transition for MetropolisChain<'_> {
     fn evaluations(&self) -> (u64, u64) {
         (self.target.evaluations, self.target.not_finite)
     }
-    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+    fn stateful(&mut self, _: bool) -> Option<&mut dyn Stateful> {
         Some(self)
     }
 }

@@ -8,6 +8,7 @@ mod checkpoint;
 mod checkpoint_file;
 mod ensemble;
 mod family_trainer;
+mod feed;
 mod full_covariance;
 mod gaussian_dropout;
 mod gradient_variance;

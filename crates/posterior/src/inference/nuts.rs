@@ -6,7 +6,7 @@
 
 use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
 use super::hmc::TARGET_ACCEPT;
-use super::nuts_chain::{Next, NutsRsChain, SharedTarget, Told, failed, math};
+use super::nuts_chain::{Next, NutsRsChain, SEGMENT, SharedTarget, Told, failed, math};
 use super::observer::Observer;
 use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
 use super::{Fit, Method, MethodEntry};
@@ -15,7 +15,8 @@ use crate::kernel::{Info, Target};
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
-use nuts_rs::{Chain, DiagNutsSettings, LowRankNutsSettings, Settings as _};
+use crate::snapshot::{State, Stateful};
+use nuts_rs::{Chain, DiagNutsSettings, LowRankNutsSettings, Settings as _, StepSizeAdaptMethod};
 use std::sync::{Arc, Mutex};
 
 const MAX_DEPTH: Setting = Setting {
@@ -46,21 +47,22 @@ pub struct NutsSampler {
 }
 
 macro_rules! chain_of {
-    ($settings:expr, $target:expr, $start:expr, $key:expr) => {{
+    ($settings:expr, $target:expr, $start:expr, $given:expr, $key:expr, |$stats:ident| $scales:expr) => {{
         let settings = $settings;
         let mut rng = Stream::new($key);
-        let mut chain = settings.new_chain(0, math($target, $start.len()), &mut rng).map_err(failed)?;
+        let mut chain = settings.new_chain(0, math($target, $start.len(), $given), &mut rng).map_err(failed)?;
         chain.set_position($start).map_err(failed)?;
         Box::new(move || {
-            let (w, _, stats, progress) = chain.expanded_draw().map_err(failed)?;
+            let (w, _, $stats, progress) = chain.expanded_draw().map_err(failed)?;
             let info = Info {
-                accepted: stats.point.index_in_trajectory != 0,
-                acceptance: stats.adapt.step_size.mean_tree_accept,
+                accepted: $stats.point.index_in_trajectory != 0,
+                acceptance: $stats.adapt.step_size.mean_tree_accept,
                 divergent: progress.diverging,
-                energy: stats.point.energy,
-                log_density: stats.point.logp,
+                energy: $stats.point.energy,
+                log_density: $stats.point.logp,
             };
-            Ok(Told { w, info, step_size: progress.step_size, energy_error: stats.point.energy_error })
+            let energy_error = $stats.point.energy_error;
+            Ok(Told { w, info, step_size: progress.step_size, energy_error, scales: $scales })
         })
     }};
 }
@@ -84,10 +86,69 @@ pub(super) fn nuts_from<'a>(
         }};
     }
     Ok(if low_rank {
-        chain_of!(settings!(LowRankNutsSettings), target, start, key)
+        chain_of!(settings!(LowRankNutsSettings), target, start, None, key, |stats| None)
     } else {
-        chain_of!(settings!(DiagNutsSettings), target, start, key)
+        let mut settings = settings!(DiagNutsSettings);
+        settings.adapt_options.mass_matrix_options.store_mass_matrix = true;
+        chain_of!(settings, target, start, None, key, |stats| stats.hamiltonian.transformation.mass_matrix_inv)
     })
+}
+
+/// Transitions of NUTS from a start with this step size and these scales.
+fn segment_from<'a>(
+    target: &SharedTarget<'a>,
+    start: &[f64],
+    max_depth: usize,
+    step_size: f64,
+    scales: &[f64],
+    key: Key,
+) -> Result<Next<'a>> {
+    let mut settings = DiagNutsSettings { num_tune: 0, maxdepth: max_depth as u64, ..DiagNutsSettings::default() };
+    settings.adapt_options.step_size_settings.adapt_options.method = StepSizeAdaptMethod::Fixed(step_size);
+    Ok(chain_of!(settings, target, start, Some(scales), key, |stats| None))
+}
+
+/// A chain of `nuts-rs`, and after warm-up another one for every segment.
+struct NutsChain<'a> {
+    chain: NutsRsChain<'a>,
+    target: SharedTarget<'a>,
+    max_depth: usize,
+    warmup: usize,
+    t: usize,
+    key: Key,
+}
+
+impl Transition for NutsChain<'_> {
+    fn next(&mut self) -> Result<Info> {
+        if let Some(scales) = self.chain.segment(self.t, self.warmup) {
+            let key = self.key.derive((1 + (self.t - self.warmup) / SEGMENT) as u64);
+            let (start, step_size) = (self.chain.position(), self.chain.told_step_size());
+            let next = segment_from(&self.target, start, self.max_depth, step_size, scales, key)?;
+            self.chain.replace(next);
+        }
+        let told = self.chain.advance()?;
+        self.t += 1;
+        Ok(told.info)
+    }
+    fn write(&self, w: &mut [f32]) {
+        self.chain.write(w);
+    }
+    fn step_size(&self) -> f64 {
+        self.chain.told_step_size()
+    }
+    fn evaluations(&self) -> (u64, u64) {
+        self.chain.evaluations()
+    }
+    fn stateful(&mut self, resuming: bool) -> Option<&mut dyn Stateful> {
+        (resuming || self.chain.segment(self.t, self.warmup).is_some()).then_some(self)
+    }
+}
+
+impl Stateful for NutsChain<'_> {
+    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.part("chain", &mut self.chain)?;
+        state.count("t", &mut self.t)
+    }
 }
 
 impl Sampler for NutsSampler {
@@ -102,7 +163,8 @@ impl Sampler for NutsSampler {
         let low_rank = self.settings.text("mass") == "low-rank";
         let target = Arc::new(Mutex::new(target));
         let next = nuts_from(&target, start, plan.warmup, depth, accept, low_rank, key)?;
-        Ok(Box::new(NutsRsChain::new(next, target, start)))
+        let chain = NutsRsChain::new(next, target.clone(), start);
+        Ok(Box::new(NutsChain { chain, target, max_depth: depth, warmup: plan.warmup, t: 0, key }))
     }
 }
 

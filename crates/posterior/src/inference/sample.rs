@@ -138,6 +138,7 @@ pub(super) fn fit_by_sampling(
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
     let started = Instant::now();
+    problem.whole("this sampler")?;
     let plan = sampler.plan(settings, problem.dim(), observer)?;
     let starts = Starts::new(settings, problem, plan.chains, key, observer)?;
     // With a chain for every thread, a chain's arithmetic keeps to its own.

@@ -3,15 +3,15 @@
 
 use super::annealing;
 use super::checkpoint::{Unit, once};
+use super::feed::Feed;
 use super::observer::{Flow, Observer, Progress};
 use super::point::PointTrainer;
 use super::train::StepPlan;
-use crate::data::Batches;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Target;
 use crate::nn::Mode;
 use crate::posterior::{Draw, Posterior};
-use crate::problem::{Problem, Rows};
+use crate::problem::{Problem, not_streamed};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
 
@@ -65,6 +65,7 @@ impl<'p> Starts<'p> {
             let unit = Unit::of(observer.checkpoint(), "start", key.derive(c as u64));
             match settings.text("start") {
                 "modes" => starts.found.push(once(unit, || near_mode(problem, key.derive(c as u64), observer))?),
+                "annealing" if problem.source().is_some() => return Err(not_streamed("annealing")),
                 "annealing" => starts.found.push(once(unit, || starts.annealed(c))?),
                 _ => {}
             }
@@ -108,13 +109,11 @@ fn of_model(start: &dyn Posterior, chains: usize, key: Key) -> Vec<Vec<f64>> {
 fn near_mode(problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Vec<f64>> {
     let rows = problem.data().rows;
     let mut trainer = PointTrainer::new(problem, true, MAP_BATCH.min(rows), key);
-    let mut batches = Batches::new(rows, MAP_BATCH, key.purpose(Purpose::Batches));
+    let mut batches = Feed::new(problem, MAP_BATCH, key.purpose(Purpose::Batches));
     for step in 0..MAP_STEPS {
-        let batch = batches.next();
-        let batch = if batch.len() == rows { Rows::All } else { Rows::Batch(batch) };
         // Falls to 0, so that it does not end in the noise of the last mini-batch.
         let rate = MAP_RATE * (1.0 - step as f64 / MAP_STEPS as f64);
-        trainer.step(batch, StepPlan { step, rate, beta: 1.0 });
+        trainer.step(batches.next()?, StepPlan { step, rate, beta: 1.0 });
         let progress = Progress { step: 0, steps: 1, epoch: 0, epochs: 1, objective: f64::NAN };
         if step.is_multiple_of(16) && observer.progress(&progress) == Flow::Stop {
             return Err(ErrorKind::Interrupted.into());

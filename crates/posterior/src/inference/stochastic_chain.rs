@@ -6,10 +6,10 @@
 
 use super::Fit;
 use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP, run_chains};
+use super::feed::Feed;
 use super::observer::Observer;
 use super::sample::{START, fit_of_chains};
 use super::starts::Starts;
-use crate::data::Batches;
 use crate::error::{Error, Result};
 use crate::kernel::{Info, NoisyStep, Preconditioner, sghmc_step, sgld_step};
 use crate::nn::Mode;
@@ -161,8 +161,7 @@ enum Course {
 
 struct StochasticChain<'p> {
     trainer: StochasticTrainer<'p>,
-    batches: Batches,
-    rows: usize,
+    batches: Feed<'p>,
     plan: ChainPlan,
     rate: f64,
     course: Course,
@@ -173,9 +172,7 @@ struct StochasticChain<'p> {
 
 impl StochasticChain<'_> {
     fn step(&mut self, rate: f64) -> Result<f64> {
-        let batch = self.batches.next();
-        let batch = if batch.len() == self.rows { Rows::All } else { Rows::Batch(batch) };
-        let value = self.trainer.step(batch, self.steps, rate, 1.0);
+        let value = self.trainer.step(self.batches.next()?, self.steps, rate, 1.0);
         self.steps += 1;
         if value.is_finite() {
             return Ok(value);
@@ -255,7 +252,7 @@ impl Transition for StochasticChain<'_> {
     fn evaluations(&self) -> (u64, u64) {
         (self.steps, 0)
     }
-    fn stateful(&mut self) -> Option<&mut dyn Stateful> {
+    fn stateful(&mut self, _: bool) -> Option<&mut dyn Stateful> {
         Some(self)
     }
 }
@@ -272,7 +269,7 @@ pub(super) fn fit_stochastic(
     let plan = ChainPlan::new(settings, problem.dim(), observer)?;
     let starts = Starts::new(settings, problem, plan.chains, key, observer)?;
     let alone = plan.chains >= rayon::current_num_threads();
-    let (rows, batch_size) = (problem.data().rows, settings.count("batch_size"));
+    let batch_size = settings.count("batch_size");
     let course = match settings.text("schedule") {
         "polynomial" => Course::Polynomial,
         "cyclical" => Course::Cyclical((plan.draws * plan.thin).div_ceil(settings.count("cycles"))),
@@ -293,8 +290,7 @@ pub(super) fn fit_stochastic(
                 alone,
                 key.purpose(Purpose::Weights),
             ),
-            batches: Batches::new(rows, batch_size, key.purpose(Purpose::Batches)),
-            rows,
+            batches: Feed::new(problem, batch_size, key.purpose(Purpose::Batches)),
             plan,
             rate: settings.float("learning_rate"),
             course,

@@ -12,12 +12,14 @@
 //! References: Maddox et al. (2019), NeurIPS; Wilson & Izmailov (2020), NeurIPS (MultiSWAG); Mandt, Hoffman & Blei (2017), JMLR. Cost: a MAP
 //! fit, `swag_epochs` more, and (K + 4)P numbers.
 
+use super::feed::gather;
 use super::map::{self, SETTINGS as MAP_SETTINGS};
 use super::members::{MEMBERS, fit_members};
 use super::observer::Observer;
 use super::point::PointTrainer;
 use super::train::{EpochRecord, FitSummary, StepPlan, Stepper, Tempering, train};
 use super::{Fit, Method, MethodEntry};
+use crate::data::Batch;
 use crate::error::Result;
 use crate::nn::Mode;
 use crate::posterior::{LowRankPosterior, MixturePosterior};
@@ -126,7 +128,7 @@ impl Method for Member {
         let rows = problem.data().rows;
         let batch = s.count("batch_size").min(rows.div_ceil(LEAST_STEPS));
         let rate = match s.float("swag_rate") {
-            0.0 => natural_rate(problem, &w, batch, key).min(s.float("learning_rate")),
+            0.0 => natural_rate(problem, &w, batch, key)?.min(s.float("learning_rate")),
             rate => rate,
         };
         let path = [
@@ -156,14 +158,15 @@ fn after(first: FitSummary, second: FitSummary) -> FitSummary {
 }
 
 /// η = 2/mean √v over the weights whose gradient varies, v the variance of a batch's estimate of the gradient at w.
-fn natural_rate(problem: &Problem, w: &[f32], batch: usize, key: Key) -> f64 {
-    let mut density = problem.density::<f32>(batch);
+fn natural_rate(problem: &Problem, w: &[f32], batch: usize, key: Key) -> Result<f64> {
+    let (mut density, mut read) = (problem.density::<f32>(batch), Batch::default());
     let (mut gradient, mut rows) = (vec![0.0; w.len()], vec![0; batch]);
     let (mut mean, mut square) = (vec![0.0; w.len()], vec![0.0; w.len()]);
     for t in 0..MEASURED {
         let key = key.purpose(Purpose::Estimate).step(t as u64);
         draw_rows(&mut rows, problem.data().rows, key);
-        density.log_likelihood(w, Rows::Batch(&rows), Mode::Train(key), Some(&mut gradient));
+        let rows = gather(problem, &rows, &mut read)?;
+        density.log_likelihood(w, rows, Mode::Train(key), Some(&mut gradient));
         for ((m, s), g) in mean.iter_mut().zip(&mut square).zip(&gradient) {
             let d = f64::from(*g) - *m;
             *m += d / (t + 1) as f64;
@@ -172,7 +175,7 @@ fn natural_rate(problem: &Problem, w: &[f32], batch: usize, key: Key) -> f64 {
     }
     let stds = square.iter().map(|s| (s / (MEASURED - 1) as f64).sqrt()).filter(|v| *v > 0.0);
     let (sum, count) = stds.fold((0.0, 0.0), |(sum, n), v| (sum + v, n + 1.0));
-    if sum > 0.0 { 2.0 * count / sum } else { f64::INFINITY }
+    Ok(if sum > 0.0 { 2.0 * count / sum } else { f64::INFINITY })
 }
 
 /// Rows of a step, each any of all.
@@ -208,7 +211,14 @@ impl<'p> SwagTrainer<'p> {
     /// One step, and the snapshot if it is an epoch's last; returns the estimate of log p(D | w) before it. Allocates nothing.
     pub fn step(&mut self, plan: StepPlan) -> f64 {
         draw_rows(&mut self.rows, self.of, self.batches.step(plan.step));
-        let value = self.point.step(Rows::Batch(&self.rows), plan);
+        let rows = std::mem::take(&mut self.rows);
+        let value = self.step_on(Rows::Batch(&rows), plan);
+        self.rows = rows;
+        value
+    }
+
+    fn step_on(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
+        let value = self.point.step(rows, plan);
         if (plan.step + 1).is_multiple_of(self.per_epoch) {
             self.path.collect(self.point.point());
         }
@@ -233,8 +243,15 @@ impl Stepper for SwagTrainer<'_> {
         "swag"
     }
     /// The rows are its own: see the head of this file.
-    fn step(&mut self, _: Rows<'_>, plan: StepPlan) -> f64 {
-        SwagTrainer::step(self, plan)
+    fn step(&mut self, rows: Rows<'_>, plan: StepPlan) -> f64 {
+        match rows {
+            Rows::Read(_) => self.step_on(rows, plan),
+            _ => SwagTrainer::step(self, plan),
+        }
+    }
+    fn own_rows(&mut self, step: u64) -> Option<Vec<u32>> {
+        draw_rows(&mut self.rows, self.of, self.batches.step(step));
+        Some(self.rows.clone())
     }
     fn penalty(&mut self) -> f64 {
         self.point.penalty()

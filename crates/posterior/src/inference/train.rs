@@ -1,8 +1,9 @@
 //! The loop that all stochastic-gradient methods share: epochs, mini-batches, learning rate, β, early stopping, records.
 
 use super::checkpoint::Unit;
+use super::feed::{Feed, gather};
 use super::observer::{Flow, Observer, Progress};
-use crate::data::Batches;
+use crate::data::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::optim::Schedule;
 use crate::problem::{Problem, Rows};
@@ -102,6 +103,10 @@ pub trait Stepper: Stateful {
     fn restore(&mut self);
     /// Whether every parameter is a finite number.
     fn is_finite(&self) -> bool;
+    /// The rows of a step, where it does not take those of the loop: asked for before the step where rows are not in memory.
+    fn own_rows(&mut self, _step: u64) -> Option<Vec<u32>> {
+        None
+    }
     /// Whether all parameters may move: before that, patience does not run out.
     fn is_free(&self) -> bool {
         true
@@ -216,8 +221,8 @@ pub(super) fn train(
     observer: &mut dyn Observer,
 ) -> Result<FitSummary> {
     let started = Instant::now();
-    let rows = problem.data().rows;
-    let mut batches = Batches::new(rows, settings.count("batch_size"), key.purpose(Purpose::Batches));
+    let mut read = Batch::default();
+    let mut batches = Feed::new(problem, settings.count("batch_size"), key.purpose(Purpose::Batches));
     let per_epoch = batches.per_epoch();
     let epochs = epochs(problem, settings);
     let patience = settings.count("patience");
@@ -259,9 +264,11 @@ pub(super) fn train(
             let step = at.summary.steps;
             let beta = tempering.at(step, steps);
             let plan = StepPlan { step, rate: schedule.rate(step), beta };
-            let batch = batches.next();
-            let batch = if batch.len() == rows { Rows::All } else { Rows::Batch(batch) };
-            let value = stepper.step(batch, plan);
+            let own = problem.source().and_then(|_| stepper.own_rows(step));
+            let value = match own {
+                Some(own) => stepper.step(gather(problem, &own, &mut read)?, plan),
+                None => stepper.step(batches.next()?, plan),
+            };
             if !value.is_finite() {
                 return Err(diverged("log-likelihood", value, step + 1));
             }

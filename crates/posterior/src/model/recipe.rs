@@ -1,7 +1,7 @@
 //! A recipe: network, likelihood, prior, method, each by name with settings; what a configuration file holds.
 
 use super::usual;
-use crate::data::{Dataset, Encoder, TargetKind};
+use crate::data::{Dataset, Encoder, Source, TargetKind};
 use crate::error::{Error, Result};
 use crate::fitted::{self, Estimator, ModelEntry, ModelFit, NetworkFit};
 use crate::inference::{self, Method, Observer};
@@ -268,6 +268,11 @@ impl Resolved {
     pub fn method(&self) -> Result<Box<dyn Method>> {
         let choice = &self.recipe.method;
         inference::find(choice.name.as_deref().unwrap_or_default())?.configure(&choice.pairs())
+    }
+
+    /// The problem of rows on demand.
+    pub fn problem_of(self, source: Arc<dyn Source>) -> Result<Problem> {
+        Problem::of_source(self.network, self.likelihood, self.prior, source)
     }
 
     /// The problem on encoded data.

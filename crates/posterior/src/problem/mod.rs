@@ -15,9 +15,9 @@ pub use moments::MomentsDensity;
 pub use rows::Rows;
 
 use crate::Precision;
-use crate::data::Dataset;
+use crate::data::{Dataset, Source, Values};
 use crate::error::{Error, Result};
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, Outcome};
 use crate::nn::{AnyNetwork, Layout, Role};
 use crate::optim::{Law, Pull};
 use crate::posterior::Posterior;
@@ -33,6 +33,29 @@ pub struct Problem {
     data: Dataset,
     layout: Layout,
     start: Option<Arc<dyn Posterior>>,
+    /// Where rows come from that are not in memory; `data` then knows how many there are, and of what shape, and holds none.
+    source: Option<Arc<dyn Source>>,
+}
+
+/// What is said of a method that needs all rows at once.
+pub(crate) fn not_streamed(method: &str) -> Error {
+    Error::setting(
+        format!("{method} needs all rows in memory, and these are read in mini-batches"),
+        "use a method of mini-batches, such as mean-field, ensemble, swag or sgld, or load the rows",
+    )
+}
+
+/// Whether outcomes are classes that the likelihood has, where it is one of classes; `row` is the row of an outcome.
+pub(crate) fn check_classes(likelihood: &dyn Likelihood, y: &[f64], row: impl Fn(usize) -> usize) -> Result<()> {
+    let classes = likelihood.outputs().max(2);
+    let wrong = |y: &f64| y.fract() != 0.0 || !(0.0..classes as f64).contains(y);
+    match y.iter().position(wrong).filter(|_| likelihood.outcome() == Outcome::Class) {
+        None => Ok(()),
+        Some(i) => {
+            let what = format!("the class of row {} is {}, and there are {classes} classes", row(i) + 1, y[i]);
+            Err(Error::data(what, format!("number the classes from 0 to {}", classes - 1)))
+        }
+    }
 }
 
 /// The layout of all parameters: the network's, then the likelihood's own.
@@ -80,6 +103,7 @@ impl Problem {
         if data.rows == 0 {
             return Err(Error::data("there are no rows", "give at least one"));
         }
+        check_classes(&*likelihood, &data.y, |i| i / data.targets.max(1))?;
         let layout = full_layout(&*network, &*likelihood);
         if prior.len() != layout.len() {
             return mismatch(format!(
@@ -88,7 +112,39 @@ impl Problem {
                 layout.len()
             ));
         }
-        Ok(Problem { network, likelihood, prior, data, layout, start: None })
+        Ok(Problem { network, likelihood, prior, data, layout, start: None, source: None })
+    }
+
+    /// Of rows on demand: a problem for methods that take mini-batches. Where all rows are in memory, it is as [`Problem::new`] of them.
+    pub fn of_source(
+        network: Arc<dyn AnyNetwork>,
+        likelihood: Arc<dyn Likelihood>,
+        prior: Prior,
+        source: Arc<dyn Source>,
+    ) -> Result<Problem> {
+        if let Some(data) = source.whole() {
+            return Problem::new(network, likelihood, prior, data.clone());
+        }
+        let (rows, shape, targets) = (source.rows(), source.shape(), source.targets());
+        if u32::try_from(rows).is_err() {
+            return Err(Error::data(format!("there are {rows} rows"), "give fewer than 2³²"));
+        }
+        let (x, y) = (Values::F32(Arc::from([])), Arc::from([]));
+        let none = Dataset { x, y, rows, shape, targets, weights: None };
+        Ok(Problem { source: Some(source), ..Problem::new(network, likelihood, prior, none)? })
+    }
+
+    /// Where the rows come from, if they are not in memory.
+    pub fn source(&self) -> Option<&dyn Source> {
+        self.source.as_deref()
+    }
+
+    /// All rows, for a method that needs them at once.
+    pub fn whole(&self, method: &str) -> Result<&Dataset> {
+        match self.source {
+            None => Ok(&self.data),
+            Some(_) => Err(not_streamed(method)),
+        }
     }
 
     /// The same problem with a posterior that was fitted before: gradient methods begin at its centre, chains at its draws.
@@ -114,7 +170,8 @@ impl Problem {
     /// The same problem with another prior.
     pub fn with_prior(&self, prior: Prior) -> Result<Problem> {
         let (network, likelihood) = (self.network.clone(), self.likelihood.clone());
-        Ok(Problem { start: self.start.clone(), ..Problem::new(network, likelihood, prior, self.data.clone())? })
+        let (start, source) = (self.start.clone(), self.source.clone());
+        Ok(Problem { start, source, ..Problem::new(network, likelihood, prior, self.data.clone())? })
     }
 
     /// The same problem on other rows, or with other weights of the rows.
@@ -153,7 +210,7 @@ impl Problem {
         &self.prior
     }
 
-    /// D.
+    /// D; where the rows are not in memory, how many there are and of what shape, and nothing else ([`Problem::whole`]).
     pub fn data(&self) -> &Dataset {
         &self.data
     }

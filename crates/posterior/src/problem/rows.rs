@@ -1,7 +1,7 @@
 //! The rows of an evaluation: all of them, or a mini-batch copied together.
 
 use crate::Precision;
-use crate::data::Dataset;
+use crate::data::{Batch, BatchInputs, Dataset};
 use crate::math::MatRef;
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ pub enum Rows<'a> {
     All,
     /// A mini-batch; its sum is scaled by N/|B|.
     Batch(&'a [u32]),
+    /// A mini-batch of rows that a [`Source`](crate::data::Source) has read.
+    Read(&'a Batch),
 }
 
 /// Inputs, targets and weights in one precision, with room for a mini-batch.
@@ -79,8 +81,29 @@ impl<R: Precision> RowData<R> {
                     scale: all as f64 / n as f64,
                 }
             }
+            Rows::Read(batch) => {
+                let (n, g) = (batch.rows(), &mut self.gathered);
+                match batch.x() {
+                    BatchInputs::F32(x) => fill(x.iter().map(|v| f64::from(*v)), &mut g.x),
+                    BatchInputs::F64(x) => fill(x.iter().copied(), &mut g.x),
+                }
+                fill(batch.y().iter().copied(), &mut g.y);
+                let weights = batch.weights().map(|w| fill(w.iter().copied(), &mut g.weights));
+                View {
+                    x: MatRef::new(&g.x[..n * width], n, width),
+                    y: &g.y[..n * targets],
+                    weights: weights.map(|()| &g.weights[..n]),
+                    scale: all as f64 / n as f64,
+                }
+            }
         }
     }
+}
+
+/// In this precision, as [`Values::to`](crate::data::Values::to) has it.
+fn fill<R: Precision>(from: impl Iterator<Item = f64>, to: &mut Vec<R>) {
+    to.clear();
+    to.extend(from.map(R::of));
 }
 
 /// Copies rows together. The buffer is long enough but for a first batch of more rows than were announced.

@@ -155,6 +155,15 @@ fn so_are_their_variants() {
     for (method, more) in cases {
         holds(&format!("{method} {more:?}"), &recipe(short(method, more)));
     }
+    // Chains of nuts-rs are kept where a segment begins, after 0, 50 and 100 transitions.
+    for method in ["nuts", "mclmc"] {
+        let recipe = recipe(short(method, &[("draws", Value::Int(70))]));
+        holds(&format!("long {method}"), &recipe);
+        let mut watch = Watch::new(Checkpoint::new());
+        fit(&recipe, &mut watch).unwrap();
+        let inside = |bytes: &[u8]| bytes.windows(18).any(|w| w == b"chain.chain.scales");
+        assert!(watch.left.iter().any(|bytes| inside(bytes)), "{method} is never kept on its way");
+    }
     // A prior that is not normal is differentiated at draws, and its part of the KL is averaged.
     for method in ["mean-field", "ivon", "low-rank", "bbvi", "moments", "sgld"] {
         let other = Recipe { prior: Choice::named("laplace"), ..recipe(short(method, &[])) };
@@ -233,6 +242,20 @@ fn trainers_are_driven_by_hand() {
                 second.resume(&first.snapshot().unwrap()).unwrap();
                 assert_eq!(run(&mut *second, at..STEPS), values[at as usize..], "{} after {at}", whole.kind());
                 assert!(second.snapshot().unwrap() == end, "{} after {at}", whole.kind());
+            }
+            // Had any part been left out, that would have been seen: but for what the next step writes over.
+            let (fresh, mut first) = (make().snapshot().unwrap(), make());
+            run(&mut *first, 0..STEPS / 2);
+            let kept = first.snapshot().unwrap();
+            for ((name, array), (_, at_start)) in kept.arrays().zip(fresh.arrays()) {
+                let mut without = kept.clone();
+                without.insert(name, at_start.clone());
+                let mut second = make();
+                second.resume(&without).unwrap();
+                let same = run(&mut *second, STEPS / 2..STEPS) == values[STEPS as usize / 2..];
+                let seen = !same || second.snapshot().unwrap() != end;
+                let written_over = array == at_start || ["kl.last", "step", "family.beta"].contains(&name);
+                assert!(seen || written_over, "{}: '{name}' makes no difference", whole.kind());
             }
             // Of another number of parameters: an error, not a panic.
             let other = PointTrainer::new(p, true, 20, key).snapshot().unwrap();

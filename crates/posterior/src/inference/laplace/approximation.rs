@@ -56,6 +56,7 @@ pub(super) fn normal_prior(problem: &Problem, subset: &Subset) -> Result<Vec<(f6
 impl LaplaceApproximation {
     /// At w (all parameters, the likelihood's included), over a subset of the network's.
     pub fn new(problem: &Problem, w: Vec<f64>, subset: &Subset, options: LaplaceOptions) -> Result<Self> {
+        problem.whole("laplace")?;
         normal_prior(problem, subset)?;
         let ggn = problem.ggn(&w, subset, options.structure);
         LaplaceApproximation::from_ggn(problem, w, &ggn, subset, options)

@@ -306,6 +306,7 @@ impl Method for Laplace {
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        problem.whole(ENTRY.name)?;
         let member = Member { settings: self.settings.clone() };
         let subset = member.subset(problem)?;
         normal_prior(problem, &subset)?;

@@ -27,6 +27,7 @@ const WIDEST: f64 = 8.0;
 /// What to multiply the prior's standard deviations by: the number of a layer and its factor. An error where the prior is not normal or a
 /// layer has no curvature.
 pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
+    problem.whole("the evidence")?;
     let given = [("prior_precision".to_owned(), Value::Text("layer".into()))];
     let settings = Settings::resolve(ENTRY.settings, &given, "laplace")?;
     let share = settings.with("epochs", Value::Int(epochs(problem, &settings).div_ceil(ROUNDS) as i64));

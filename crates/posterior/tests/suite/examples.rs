@@ -1,0 +1,16 @@
+//! The examples that users copy run.
+
+#[path = "../../examples/arrays.rs"]
+mod arrays;
+#[path = "../../examples/checkpoint.rs"]
+mod checkpoint;
+
+#[test]
+fn arrays_in_and_predictions_out() {
+    arrays::main().unwrap();
+}
+
+#[test]
+fn checkpoint_and_resume() {
+    checkpoint::main().unwrap();
+}
