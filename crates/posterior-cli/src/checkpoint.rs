@@ -1,6 +1,7 @@
 //! When checkpoints of a fit are written, and where: the library hands over states, time and files are decided here.
 
 use crate::cli::Fit;
+use crate::commands::data_files;
 use crate::output::check_writable;
 use anyhow::bail;
 use posterior::artifact::write_file;
@@ -43,7 +44,10 @@ impl CheckpointFile {
         if args.resume.as_ref() != Some(path) && path.exists() {
             check_replaceable(path)?;
         }
-        check_writable(path, data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain(args.start.clone()))?;
+        check_writable(
+            path,
+            data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain(args.start.clone()),
+        )?;
         let every = Duration::from_secs_f64(args.every.unwrap_or(EVERY));
         let (path, asked) = (path.clone(), Instant::now());
         Ok(Some(CheckpointFile { checkpoint, path, every, asked, waiting: false, failed: false }))

@@ -4,7 +4,7 @@ use posterior::artifact;
 use posterior::error::{ErrorKind, steers};
 use serde_json::json;
 use std::borrow::Cow;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Text with what would steer a terminal written out: names, categories and paths come from files that anybody may have made.
@@ -25,17 +25,12 @@ fn escaped(text: &str, written: impl Fn(char) -> String, lines: bool) -> Cow<'_,
 /// Prints text for people to standard output, line breaks as they are and all else that steers a terminal written out; a closed pipe comes
 /// back as an error that the program takes as the end.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    write(&escaped(text, |c| c.escape_default().to_string(), true))
+    write(&for_terminal(text))
 }
 
 /// Text as [`print`] shows it.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.escape_default().to_string(), true)
-}
-
-/// Prints data: byte for byte, unless a terminal would obey them.
-pub fn print_data(text: &str) -> anyhow::Result<()> {
-    if std::io::stdout().is_terminal() { print(text) } else { write(text) }
 }
 
 fn write(text: &str) -> anyhow::Result<()> {

@@ -76,7 +76,7 @@ fn read(data: &Data, encoder: Option<&Encoder>) -> anyhow::Result<Table> {
 }
 
 /// A data file and, where it holds images, the file of their labels: what a command reads and must not overwrite.
-fn data_files(data: &Path, labels: Option<&PathBuf>) -> Vec<PathBuf> {
+pub fn data_files(data: &Path, labels: Option<&PathBuf>) -> Vec<PathBuf> {
     std::iter::once(data.to_owned()).chain(labels.cloned().or_else(|| label_file(data))).collect()
 }
 

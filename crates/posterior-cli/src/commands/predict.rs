@@ -99,24 +99,24 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, args: &Predict) -> anyhow::Result<()> {
-    let Some(path) = &args.out else {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        self.write(&mut out)?;
-        return Ok(out.flush()?);
-    };
-    let mut failed = None;
-    let written = artifact::write_with(path, |file| {
-        let mut out = io::BufWriter::new(file);
-        self.write(&mut out).map_err(|e| match e.downcast::<io::Error>() {
-            Ok(e) => e,
-            Err(e) => {
-                failed = Some(e);
-                io::Error::other("the prediction failed")
-            }
-        })?;
-        out.flush()
-    });
-    failed.map_or_else(|| Ok(written?), Err)
+        let Some(path) = &args.out else {
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            self.write(&mut out)?;
+            return Ok(out.flush()?);
+        };
+        let mut failed = None;
+        let written = artifact::write_with(path, |file| {
+            let mut out = io::BufWriter::new(file);
+            self.write(&mut out).map_err(|e| match e.downcast::<io::Error>() {
+                Ok(e) => e,
+                Err(e) => {
+                    failed = Some(e);
+                    io::Error::other("the prediction failed")
+                }
+            })?;
+            out.flush()
+        });
+        failed.map_or_else(|| Ok(written?), Err)
     }
 
     /// Nothing is written before the first block is predicted.
@@ -276,7 +276,6 @@ fn csv_text(text: &str, raw: bool) -> (String, bool) {
         None => (text.to_owned(), false),
     }
 }
-
 
 fn json_row(names: &[String], row: &[Cell]) -> Value {
     let cells = names.iter().zip(row).map(|(name, cell)| {

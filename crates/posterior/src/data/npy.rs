@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Refusal, array, read_all};
 use crate::nn::Shape;
 use npyz::{NpyFile, Order, WriterBuilder};
+use std::io::Read;
 use std::io::Write;
 
 /// An array in C order, its first dimension the rows.

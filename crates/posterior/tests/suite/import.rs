@@ -127,7 +127,7 @@ fn an_embedding_is_taken_as_it_is() {
         import(&bytes_of(tensors), Path::new("net"), &recipe, &table, &options, &plain(), &mut Silent)
     };
     let model = take(&tensors).unwrap();
-    let mean = model.predict(&model.encoder.encode(&table, true).unwrap(), 1).real().mean;
+    let mean = model.predict(&model.encoder.encode(&table, true).unwrap().data.x, &model.how(1)).unwrap().real().mean;
     for (i, mean) in mean.iter().enumerate() {
         let v = vectors[i % 3].map(f64::from);
         // f32 against f64.
