@@ -324,7 +324,10 @@ fn models_that_cannot_be_compressed() {
     compress(&["--data", "no.csv", "--out", "old.st"], &["no.csv"]);
     compress(&["--data", "bad.csv", "--out", "old.st"], &["bad.csv, line 2, column 'garden'", "'maybe'"]);
     compress(&["--out", "no/where.st"], &["cannot write no/where.st"]);
-    compress(&["--draws", "1000000", "--out", "old.st"], &["1000 rows", "--draws"]);
+    compress(
+        &["--draws", "1000000", "--out", "old.st", "--memory", "1GB"],
+        &["1000000 draws", "GB of memory", "use fewer draws", "--memory"],
+    );
     one_sentence(&[], &["compress", "no.st", "--out", "old.st"], &["cannot read no.st"]);
     one_sentence(&[], &["demo", "kl", "--out", "no/where.html"], &["cannot write no/where.html"]);
 }
