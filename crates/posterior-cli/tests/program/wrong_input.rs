@@ -251,9 +251,13 @@ fn settings_with_a_wrong_name_or_value() {
     fit_houses(&["--network", "1000000,1000000"], &["weights", "narrower"]);
     fit_houses(&["--network", "lenet-5"], &["image"]);
     fit_houses(&["--network", "linear", "--activation", "relu"], &["--activation", "linear"]);
-    let draws = ["evaluate", "m", "houses.csv", "--draws", "1000000"];
+    let draws = ["evaluate", "m", "houses.csv", "--draws", "1000000", "--memory", "1GB"];
     let many = format!("size,age,district,garden,price\n{}", "50,3,east,true,9\n".repeat(2000));
-    one_sentence(&[("m", model()), ("houses.csv", many.as_bytes())], &draws, &["2000 rows", "--draws"]);
+    one_sentence(
+        &[("m", model()), ("houses.csv", many.as_bytes())],
+        &draws,
+        &["2000 rows", "use fewer draws", "--memory"],
+    );
     one_sentence(&[], &["methods", "maps"], &["no method, likelihood or prior 'maps'", "did you mean 'map'?"]);
     one_sentence(&[], &["prior", "--set", "prior.weight_sdt=1"], &["did you mean 'weight_std'?"]);
 }
