@@ -259,9 +259,13 @@ fn settings_with_a_wrong_name_or_value() {
     fit_houses(&["--network", "1000000,1000000"], &["weights", "narrower"]);
     fit_houses(&["--network", "lenet-5"], &["image"]);
     fit_houses(&["--network", "linear", "--activation", "relu"], &["--activation", "linear"]);
-    let draws = ["calibrate", "m", "houses.csv", "--draws", "1000000"];
+    let draws = ["calibrate", "m", "houses.csv", "--draws", "1000000", "--memory", "1GB"];
     let many = format!("size,age,district,garden,price\n{}", "50,3,east,true,9\n".repeat(2000));
-    one_sentence(&[("m", model()), ("houses.csv", many.as_bytes())], &draws, &["2000 rows", "--draws"]);
+    one_sentence(
+        &[("m", model()), ("houses.csv", many.as_bytes())],
+        &draws,
+        &["2000 rows", "use fewer draws", "--memory"],
+    );
     one_sentence(&[], &["methods", "maps"], &["no method, likelihood or prior 'maps'", "did you mean 'map'?"]);
     one_sentence(&[], &["prior", "--set", "prior.weight_sdt=1"], &["did you mean 'weight_std'?"]);
 }
@@ -332,7 +336,10 @@ fn models_that_cannot_be_compressed() {
     compress(&["--data", "no.csv", "--out", "old.st"], &["no.csv"]);
     compress(&["--data", "bad.csv", "--out", "old.st"], &["bad.csv, line 2, column 'garden'", "'maybe'"]);
     compress(&["--out", "no/where.st"], &["cannot write no/where.st"]);
-    compress(&["--draws", "1000000", "--out", "old.st"], &["1000 rows", "--draws"]);
+    compress(
+        &["--draws", "1000000", "--out", "old.st", "--memory", "1GB"],
+        &["1000000 draws", "GB of memory", "use fewer draws", "--memory"],
+    );
     one_sentence(&[], &["compress", "no.st", "--out", "old.st"], &["cannot read no.st"]);
     one_sentence(&[], &["demo", "kl", "--out", "no/where.html"], &["cannot write no/where.html"]);
 }

@@ -83,7 +83,7 @@ mod tests {
         let Refusal::Memory(e) = e else { panic!("{e:?}") };
         assert_eq!(
             e.to_string(),
-            "the unpacked file takes 1.0 MB of memory or more and 1.0 MB of 1.0 MB are left; give a smaller one, or allow more memory"
+            "the unpacked file takes 2 MB of memory or more and 1 MB of 1 MB are left; give a smaller one, or allow more memory"
         );
     }
 
