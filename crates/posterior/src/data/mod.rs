@@ -10,6 +10,7 @@ mod fit;
 mod idx;
 mod npy;
 mod parquet;
+mod parquet_footer;
 mod scale;
 mod schema;
 mod split;
