@@ -12,6 +12,7 @@ mod idx;
 mod npy;
 mod npy_rows;
 mod parquet;
+mod parquet_footer;
 mod scale;
 mod schema;
 mod source;

@@ -1,5 +1,6 @@
 //! Parquet: flat columns of numbers, text and yes/no, column by column.
 
+use super::parquet_footer;
 use super::table::{Column, Table, one_line, request, show};
 use crate::error::{Error, Result};
 use crate::memory::array;
@@ -10,6 +11,7 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescriptor;
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -18,8 +20,32 @@ const CHUNK: usize = 65_536;
 
 pub(super) fn read(path: &Path) -> Result<Table> {
     let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+    if let Some(footer) = footer(&file).map_err(|e| Error::io("read", path, e))? {
+        parquet_footer::check(&footer).map_err(damaged)?;
+    }
     // The decoder of the `parquet` crate is not free of panics on damaged pages.
     catch_unwind(AssertUnwindSafe(|| table(file))).unwrap_or_else(|_| Err(damaged("its pages contradict its header")))
+}
+
+/// The footer's bytes, where the file ends as a Parquet file does; nothing where the crate will say what is wrong.
+fn footer(mut file: &File) -> std::io::Result<Option<Vec<u8>>> {
+    let size = file.metadata()?.len();
+    let mut end = [0; 8];
+    if size < 12 {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::End(-8))?;
+    file.read_exact(&mut end)?;
+    let [a, b, c, d, b'P', b'A', b'R', b'1'] = end else { return Ok(None) };
+    let length = u32::from_le_bytes([a, b, c, d]);
+    if u64::from(length) > size - 8 {
+        return Ok(None);
+    }
+    let mut footer = vec![0; length as usize];
+    file.seek(SeekFrom::End(-8 - i64::from(length)))?;
+    file.read_exact(&mut footer)?;
+    file.rewind()?;
+    Ok(Some(footer))
 }
 
 fn damaged(error: impl std::fmt::Display) -> Error {

@@ -1,0 +1,181 @@
+//! A look at the footer of a Parquet file before the `parquet` crate sees it: that crate makes room for as many children as an element of the schema
+//! claims to have, and descends as deep as they are nested.
+//!
+//! The footer is a struct of the compact protocol of Thrift (Apache Thrift, `thrift-compact-protocol.md`). Cost: one pass over it.
+
+/// Structs within structs; the format itself needs 7.
+const DEEPEST: usize = 24;
+/// Groups of columns within groups; none are read.
+const NESTED: usize = 32;
+
+/// What is wrong with a footer, if anything that would hurt is.
+pub(super) fn check(footer: &[u8]) -> Result<(), &'static str> {
+    let mut walk = Walk { rest: footer, children: Vec::new() };
+    walk.structure(0, &[])?;
+    // The schema is a tree in pre-order: an element, then its children.
+    let total = walk.children.len();
+    let mut open: Vec<usize> = Vec::new();
+    for &children in &walk.children {
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+        if let Some(left) = open.last_mut() {
+            *left -= 1;
+        }
+        let children = usize::try_from(children).ok().filter(|c| *c <= total).ok_or("its schema is not a tree")?;
+        if children > 0 {
+            open.push(children);
+        }
+        if open.len() > NESTED {
+            return Err("its schema is nested too deep");
+        }
+    }
+    Ok(())
+}
+
+struct Walk<'a> {
+    rest: &'a [u8],
+    /// For each element of the schema, how many children it claims.
+    children: Vec<i64>,
+}
+
+impl Walk<'_> {
+    fn byte(&mut self) -> Result<u8, &'static str> {
+        let (first, rest) = self.rest.split_first().ok_or("its footer is cut short")?;
+        self.rest = rest;
+        Ok(*first)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), &'static str> {
+        let bytes = usize::try_from(bytes).ok().filter(|b| *b <= self.rest.len()).ok_or("its footer is cut short")?;
+        self.rest = &self.rest[bytes..];
+        Ok(())
+    }
+
+    fn varint(&mut self) -> Result<u64, &'static str> {
+        let mut value = 0;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err("a number in its footer is too long")
+    }
+
+    fn signed(&mut self) -> Result<i64, &'static str> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// A struct; `path` holds the fields that lead to it.
+    fn structure(&mut self, depth: usize, path: &[i64]) -> Result<(), &'static str> {
+        if depth > DEEPEST {
+            return Err("its footer is nested too deep");
+        }
+        // Field 2 of the footer is the schema, field 5 of an element the number of its children.
+        let element = path == [2];
+        if element {
+            self.children.push(0);
+        }
+        let mut field = 0i64;
+        loop {
+            let head = self.byte()?;
+            if head == 0 {
+                return Ok(());
+            }
+            field = if head >> 4 == 0 { self.signed()? } else { field.wrapping_add(i64::from(head >> 4)) };
+            match head & 0x0f {
+                // A flag is in its head.
+                1 | 2 => {}
+                5 if element && field == 5 => {
+                    let children = self.signed()?;
+                    if let Some(last) = self.children.last_mut() {
+                        *last = children;
+                    }
+                }
+                kind => self.value(kind, depth, path, field)?,
+            }
+        }
+    }
+
+    fn value(&mut self, kind: u8, depth: usize, path: &[i64], field: i64) -> Result<(), &'static str> {
+        match kind {
+            1..=3 => self.skip(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.skip(8),
+            8 => {
+                let length = self.varint()?;
+                self.skip(length)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let size = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+                // Every entry takes a byte at least.
+                if size > self.rest.len() as u64 {
+                    return Err("a list in its footer is longer than the footer");
+                }
+                (0..size).try_for_each(|_| self.value(head & 0x0f, depth + 1, path, field))
+            }
+            11 => {
+                let size = self.varint()?;
+                let kinds = if size == 0 { 0 } else { self.byte()? };
+                if size > self.rest.len() as u64 {
+                    return Err("a list in its footer is longer than the footer");
+                }
+                (0..size).try_for_each(|_| {
+                    self.value(kinds >> 4, depth + 1, path, field)?;
+                    self.value(kinds & 0x0f, depth + 1, path, field)
+                })
+            }
+            12 => {
+                let path = [path, &[field]].concat();
+                self.structure(depth + 1, &path)
+            }
+            _ => Err("its footer holds a value of no known kind"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A footer whose schema has elements with so many children.
+    fn footer(children: &[i64]) -> Vec<u8> {
+        let varint = |mut v: u64, out: &mut Vec<u8>| {
+            while v >= 0x80 {
+                out.push(v as u8 | 0x80);
+                v >>= 7;
+            }
+            out.push(v as u8);
+        };
+        let mut out = vec![0x15, 2, 0x19, 0xfc];
+        varint(children.len() as u64, &mut out);
+        for n in children {
+            out.push(0x55);
+            varint(((n << 1) ^ (n >> 63)) as u64, &mut out);
+            out.push(0);
+        }
+        out.push(0);
+        out
+    }
+
+    #[test]
+    fn schemas_that_claim_too_much_are_refused() {
+        assert_eq!(check(&footer(&[2, 0, 0])), Ok(()));
+        for wrong in [&[i64::from(i32::MAX), 0][..], &[2, -1, 0], &[1; 100]] {
+            assert!(check(&footer(wrong)).unwrap_err().contains("schema"), "{wrong:?}");
+        }
+        let mut long = footer(&[1, 0]);
+        long[4] = 0x7f;
+        assert!(check(&long).unwrap_err().contains("list"));
+        // A struct in a struct in a struct …
+        assert!(check(&[0x1c; 200]).unwrap_err().contains("deep"));
+        assert!(check(&[0x19; 200]).is_err());
+        for cut in 0..footer(&[2, 0, 0]).len() {
+            assert!(check(&footer(&[2, 0, 0])[..cut]).is_err(), "{cut}");
+        }
+    }
+}
