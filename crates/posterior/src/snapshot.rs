@@ -189,6 +189,18 @@ impl State<'_> {
         Ok(())
     }
 
+    /// An array of this length that may also be empty.
+    pub fn array_or_none<T: Element>(&mut self, name: &str, values: &mut Vec<T>, len: usize) -> Result<()> {
+        self.vector(name, values, len)?;
+        match values.len() {
+            n if n == 0 || n == len => Ok(()),
+            n => Err(wrong(format!(
+                "'{}{name}' of the snapshot has {n} numbers where {len} or none belong",
+                self.prefix
+            ))),
+        }
+    }
+
     /// One number.
     pub fn number(&mut self, name: &str, value: &mut f64) -> Result<()> {
         self.array(name, std::slice::from_mut(value))

@@ -208,8 +208,8 @@ impl Stateful for BlackBoxTrainer<'_> {
         state.part("adam_mean", in_mean)?;
         state.part("adam_rho", in_rho)?;
         state.part("kl", &mut self.kl)?;
-        state.vector("kept_mean", &mut self.kept.mean, dim)?;
-        state.vector("kept_rho", &mut self.kept.rho, dim)
+        state.array_or_none("kept_mean", &mut self.kept.mean, dim)?;
+        state.array_or_none("kept_rho", &mut self.kept.rho, dim)
     }
 }
 

@@ -350,9 +350,10 @@ impl<'a> Job<'a> {
         self.adapts = sampler.adapts_step_size();
         // A turn ends where the state is asked for and can be kept: some chains can be kept here and not later.
         let due = |unit: &Option<Unit>| unit.as_ref().is_some_and(Unit::due);
+        let before = self.done;
         while self.done < plan.transitions()
             && started.elapsed() < TURN
-            && !(due(&self.unit) && sampler.stateful(false).is_some())
+            && (self.done == before || !due(&self.unit) || sampler.stateful(false).is_none())
         {
             let info = sampler.next()?;
             self.done += 1;

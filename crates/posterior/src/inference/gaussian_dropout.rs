@@ -198,8 +198,8 @@ impl Stateful for Trainer<'_> {
         state.part("adam", &mut self.adam)?;
         state.part("alpha_adam", &mut self.alpha_adam)?;
         state.part("kl", &mut self.kl)?;
-        state.vector("kept_w", &mut self.kept.0, self.w.len())?;
-        state.vector("kept_log_alpha", &mut self.kept.1, self.log_alpha.len())
+        state.array_or_none("kept_w", &mut self.kept.0, self.w.len())?;
+        state.array_or_none("kept_log_alpha", &mut self.kept.1, self.log_alpha.len())
     }
 }
 

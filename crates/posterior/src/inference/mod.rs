@@ -6,6 +6,7 @@ mod bootstrap;
 mod chains;
 mod checkpoint;
 mod checkpoint_file;
+mod course;
 mod ensemble;
 mod family_trainer;
 mod feed;

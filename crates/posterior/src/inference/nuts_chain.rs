@@ -173,7 +173,7 @@ impl Stateful for NutsRsChain<'_> {
         state.part("target", &mut *self.target.lock().unwrap_or_else(PoisonError::into_inner))?;
         state.array("w", &mut self.w)?;
         state.number("step_size", &mut self.step_size)?;
-        state.vector("scales", &mut self.scales, self.w.len())
+        state.array_or_none("scales", &mut self.scales, self.w.len())
     }
 }
 

@@ -139,7 +139,7 @@ impl Stateful for PointTrainer<'_> {
     fn state(&mut self, state: &mut State<'_>) -> Result<()> {
         state.array("w", &mut self.w)?;
         state.part("adam", &mut self.adam)?;
-        state.vector("kept", &mut self.kept, self.w.len())?;
+        state.array_or_none("kept", &mut self.kept, self.w.len())?;
         state.count("step", &mut self.step)
     }
 }

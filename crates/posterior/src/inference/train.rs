@@ -1,6 +1,7 @@
 //! The loop that all stochastic-gradient methods share: epochs, mini-batches, learning rate, β, early stopping, records.
 
 use super::checkpoint::Unit;
+use super::course::{Course, Training};
 use super::feed::{Feed, gather};
 use super::observer::{Flow, Observer, Progress};
 use crate::data::Batch;
@@ -9,7 +10,7 @@ use crate::optim::Schedule;
 use crate::problem::{Problem, Rows};
 use crate::rng::{Key, Purpose};
 use crate::settings::{Allowed, Default, Setting, Settings};
-use crate::snapshot::{State, Stateful};
+use crate::snapshot::Stateful;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -142,75 +143,6 @@ pub(super) fn epochs(problem: &Problem, settings: &Settings) -> usize {
     }
 }
 
-/// Where a training is.
-struct Course {
-    /// Steps of this epoch, and the sum of their values.
-    in_epoch: usize,
-    sum: f64,
-    /// The highest objective, and the epoch it was in.
-    best: f64,
-    best_epoch: Option<usize>,
-    finished: bool,
-    summary: FitSummary,
-}
-
-impl Stateful for Course {
-    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
-        state.count("in_epoch", &mut self.in_epoch)?;
-        state.number("sum", &mut self.sum)?;
-        state.number("best", &mut self.best)?;
-        let mut has_best = self.best_epoch.is_some();
-        let mut best_epoch = self.best_epoch.unwrap_or(0);
-        state.flag("has_best", &mut has_best)?;
-        state.count("best_epoch", &mut best_epoch)?;
-        self.best_epoch = has_best.then_some(best_epoch);
-        state.flag("finished", &mut self.finished)?;
-        let s = &mut self.summary;
-        state.count("steps", &mut s.steps)?;
-        state.number("seconds", &mut s.seconds)?;
-        state.flag("stopped_early", &mut s.stopped_early)?;
-        state.count("epochs", &mut s.epochs)?;
-        let mut epochs: Vec<u64> = s.trace.iter().map(|e| e.epoch as u64).collect();
-        let numbers = |e: &EpochRecord| [e.objective, e.nll, e.penalty, e.beta];
-        let mut numbers: Vec<f64> = s.trace.iter().flat_map(numbers).collect();
-        state.vector("trace.epochs", &mut epochs, s.trace.capacity())?;
-        numbers.resize(4 * epochs.len(), 0.0);
-        state.array("trace.numbers", &mut numbers)?;
-        s.trace.clear();
-        s.trace.extend(epochs.iter().zip(numbers.as_chunks().0).map(|(epoch, &[objective, nll, penalty, beta])| {
-            EpochRecord { epoch: *epoch as usize, objective, nll, penalty, beta }
-        }));
-        Ok(())
-    }
-}
-
-impl Course {
-    /// Whether a training of so many steps and epochs can be here.
-    fn check(&self, per_epoch: usize, epochs: usize) -> Result<()> {
-        let s = &self.summary;
-        let steps = (s.trace.len() * per_epoch + self.in_epoch) as u64;
-        let best = self.best_epoch.is_none_or(|b| b < s.trace.len());
-        if self.finished || (best && self.in_epoch <= per_epoch && s.trace.len() <= epochs && s.steps == steps) {
-            return Ok(());
-        }
-        let what = format!("step {} does not fit into {epochs} epochs of {per_epoch} steps", s.steps);
-        Err(Error::setting(what, "begin the fit anew"))
-    }
-}
-
-/// A training as one state.
-struct Training<'a> {
-    course: &'a mut Course,
-    stepper: &'a mut dyn Stepper,
-}
-
-impl Stateful for Training<'_> {
-    fn state(&mut self, state: &mut State<'_>) -> Result<()> {
-        state.part("course", self.course)?;
-        state.part("stepper", self.stepper)
-    }
-}
-
 /// Runs the epochs. What the checkpoint has of this training is not done again.
 pub(super) fn train(
     stepper: &mut dyn Stepper,
@@ -228,21 +160,7 @@ pub(super) fn train(
     let patience = settings.count("patience");
     let steps = (epochs * per_epoch) as u64;
     let schedule = Schedule::new(settings, steps);
-    let mut at = Course {
-        in_epoch: 0,
-        sum: 0.0,
-        best: f64::NEG_INFINITY,
-        best_epoch: None,
-        finished: false,
-        summary: FitSummary {
-            steps: 0,
-            seconds: 0.0,
-            stopped_early: false,
-            penalty_name: stepper.penalty_name().to_owned(),
-            epochs: 0,
-            trace: Vec::with_capacity(epochs),
-        },
-    };
+    let mut at = Course::new(stepper.penalty_name(), epochs);
     let mut unit = Unit::of(observer.checkpoint(), stepper.kind(), key);
     if let Some(unit) = &unit
         && unit.resume(&mut Training { course: &mut at, stepper: &mut *stepper })?
@@ -336,6 +254,7 @@ mod tests {
     use crate::model::Recipe;
     use crate::nn::Shape;
     use crate::settings::Value;
+    use crate::snapshot::State;
 
     /// Follows a script: log-likelihoods by step, a constant penalty.
     struct Scripted {
