@@ -103,7 +103,8 @@ pub fn run(target: &'static Target, plan: &Plan) -> Result<String, String> {
     for input in &corpus {
         run(plan.first, input)?;
     }
-    let key = Key::new(plan.seed).derive(target.name.bytes().fold(0, |h, b| h * 31 + u64::from(b)));
+    let key =
+        Key::new(plan.seed).derive(target.name.bytes().fold(0u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into())));
     let start = Instant::now();
     let mut i = plan.first;
     let end = plan.first.saturating_add(plan.executions);
