@@ -86,6 +86,7 @@ pub fn run(target: &'static Target, plan: &Plan) -> Result<String, String> {
     let seeds = corpus.len();
     let path = input_path(&plan.work, target.name);
     let mut number = File::create(number_path(&plan.work, target.name)).map_err(io)?;
+    posterior::memory::set_limit(64 << 20);
     quiet_panics();
     let watch = Watch::start(target.name, plan.seconds);
     let (mut seen, mut accepted, mut slowest) = (HashSet::new(), 0u64, Duration::ZERO);
