@@ -6,7 +6,7 @@ use crate::output::check_writable;
 use anyhow::bail;
 use posterior::artifact::write_file;
 use posterior::inference::Checkpoint;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Seconds between two checkpoints, where the user says nothing.
@@ -88,7 +88,7 @@ impl CheckpointFile {
     }
 
     /// The fit was stopped: the file from which it can go on.
-    pub fn stopped(&mut self) -> posterior::Result<&PathBuf> {
+    pub fn stopped(&mut self) -> posterior::Result<&Path> {
         self.write()?;
         Ok(&self.path)
     }
@@ -101,7 +101,7 @@ impl CheckpointFile {
 }
 
 /// A file that is there already is not written over, unless it is the checkpoint of a fit that came to its end.
-fn check_replaceable(path: &PathBuf) -> anyhow::Result<()> {
+fn check_replaceable(path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     match Checkpoint::read(path) {
         Ok(old) if old.is_finished() => Ok(()),
