@@ -218,7 +218,7 @@ impl AnyNetwork for Graph {
     fn is_random(&self) -> bool {
         self.nodes.iter().any(|n| matches!(&n.op, Op::Plain(n) if n.is_random()))
     }
-    fn first_without_weights(&self) -> Option<String> {
-        self.nodes.iter().find(|n| matches!(n.op, Op::Plain(_))).map(|n| n.op.describe())
+    fn first_without_weights(&self) -> Option<usize> {
+        self.nodes.iter().find(|n| matches!(n.op, Op::Plain(_))).map(GraphNode::layer)
     }
 }
