@@ -40,7 +40,7 @@ const GRAPH: &str = r#"layers = [{ kind = "graph", nodes = [
     { name = "x", kind = "select", columns = [0, 1, 2], from = ["input"] }, { kind = "select", columns = [3], from = ["input"] },
     { name = "c", kind = "embedding", categories = 4, size = 3 }, { name = "both", kind = "concat", from = ["x", "c"] },
     { kind = "dense", units = 6, activation = "gelu" }, { name = "inner", kind = "dropout", rate = 0.1 }, { name = "sum", kind = "add", from = ["both", "inner"] },
-    { kind = "group-norm", groups = 2 }, { kind = "concat", from = ["sum", "both"] }] }]"#;
+    { name = "normed", kind = "group-norm", groups = 2 }, { kind = "concat", from = ["sum", "normed", "both"] }] }]"#;
 
 fn problem(network: &str, shape: Shape, rows: usize, classes: usize, prior: &str) -> Problem {
     let recipe = Recipe {

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::math::elementwise::axpy;
 use crate::math::{MatRef, Real};
 use crate::rng::Normals;
+use std::ops::Range;
 
 /// Vectors of categories.
 #[derive(Debug, Clone)]
@@ -27,6 +28,33 @@ pub struct Embedding {
 /// Weights of an embedding, at most: an index in f32 is exact up to 2²⁴.
 const MOST_CATEGORIES: usize = 1 << 24;
 const MOST_WEIGHTS: usize = 1 << 32;
+
+/// Calls `f` with the place in a table of vectors and the place of the output, for every index that is a category.
+#[inline(always)]
+fn each<R: Real>(x: &[R], table: usize, size: usize, mut f: impl FnMut(Range<usize>, Range<usize>)) {
+    for (i, x) in x.iter().enumerate() {
+        if let Some(c) = category(x.f64(), table / size) {
+            f(c * size..(c + 1) * size, i * size..(i + 1) * size);
+        }
+    }
+}
+
+/// What is no index is a category that was never seen.
+#[inline(always)]
+fn category(x: f64, categories: usize) -> Option<usize> {
+    (x >= 0.0 && x.fract() == 0.0 && x < categories as f64).then_some(x as usize)
+}
+
+/// The vectors of the categories; 0 for what is none.
+pub(super) fn gather<R: Real>(table: &[R], x: &[R], size: usize, out: &mut [R]) {
+    out.fill(R::ZERO);
+    each(x, table.len(), size, |from, to| out[to].copy_from_slice(&table[from]));
+}
+
+/// The transpose of `gather`, added.
+pub(super) fn scatter<R: Real>(x: &[R], delta: &[R], size: usize, table: &mut [R]) {
+    each(x, table.len(), size, |to, from| axpy(R::ONE, &delta[from], &mut table[to]));
+}
 
 impl Embedding {
     /// Every number of a flat row is the index of one of `categories`, and becomes `size` numbers.
@@ -47,31 +75,6 @@ impl Embedding {
         Ok(Embedding { indices, categories, size })
     }
 
-    /// Calls `f` with the category and the place of the vector of every index that is one.
-    #[inline(always)]
-    fn each<R: Real>(&self, x: MatRef<'_, R>, mut f: impl FnMut(usize, std::ops::Range<usize>)) {
-        for (i, x) in x.data.iter().enumerate() {
-            if let Some(c) = self.category(x.f64()) {
-                f(c, i * self.size..(i + 1) * self.size);
-            }
-        }
-    }
-
-    fn category(&self, x: f64) -> Option<usize> {
-        (x >= 0.0 && x.fract() == 0.0 && x < self.categories as f64).then_some(x as usize)
-    }
-
-    /// The rows of W.
-    fn gather<R: Real>(&self, w: &[R], x: MatRef<'_, R>, out: &mut [R]) {
-        out.fill(R::ZERO);
-        self.each(x, |c, at| out[at].copy_from_slice(&w[c * self.size..(c + 1) * self.size]));
-    }
-
-    /// The transpose of `gather`, added.
-    fn scatter<R: Real>(&self, x: MatRef<'_, R>, delta: &[R], grad: &mut [R]) {
-        self.each(x, |c, at| axpy(R::ONE, &delta[at], &mut grad[c * self.size..(c + 1) * self.size]));
-    }
-
     /// Adds the noise to z and leaves dz/d(spread) of every number in `factor`.
     fn add_noise<R: Normals>(&self, w: Noisy<'_, R>, x: MatRef<'_, R>, pass: &Pass, z: &mut [R], factor: &mut [R]) {
         let (key, width) = (noise_key(pass.mode, pass.layer), self.indices * self.size);
@@ -79,16 +82,15 @@ impl Embedding {
             (_, None) => factor.fill(R::ZERO),
             (RowNoise::Local, key) => {
                 fill_factor(w.noise, key, pass.first_row, width, factor);
-                self.each(x, |c, at| {
-                    let spread = &w.spread[c * self.size..(c + 1) * self.size];
-                    let each = z[at.clone()].iter_mut().zip(spread).zip(&mut factor[at]);
+                each(x.data, w.spread.len(), self.size, |from, at| {
+                    let each = z[at.clone()].iter_mut().zip(&w.spread[from]).zip(&mut factor[at]);
                     each.for_each(|((z, v), factor)| local_one(z, *v, factor));
                 });
             }
-            (RowNoise::Flipout, Some(key)) => self.each(x, |c, at| {
+            (RowNoise::Flipout, Some(key)) => each(x.data, w.spread.len(), self.size, |from, at| {
                 let key = key.derive(pass.first_row + (at.start / width) as u64);
-                let (own, outer): (R, _) = (sign(key, c as u32), key.derive(1));
-                let spread = &w.spread[c * self.size..(c + 1) * self.size];
+                let (own, outer): (R, _) = (sign(key, (from.start / self.size) as u32), key.derive(1));
+                let spread = &w.spread[from];
                 for (j, i) in at.enumerate() {
                     factor[i] = own * sign(outer, j as u32);
                     z[i] += factor[i] * spread[j];
@@ -106,7 +108,7 @@ impl<R: Normals> AffineOps<R> for Embedding {
 
     fn forward(&self, w: Weights<'_, R>, x: MatRef<'_, R>, pass: &Pass, space: &mut NodeSpace<R>) {
         let n = x.data.len() * self.size;
-        self.gather(w.centre(), x, &mut space.out[..n]);
+        gather(w.centre(), x.data, self.size, &mut space.out[..n]);
         if let Weights::Noisy(w) = w {
             let [factor, product] = &mut space.scratch[..] else { unreachable!("two buffers were made") };
             grow(factor, n);
@@ -130,13 +132,13 @@ impl<R: Normals> AffineOps<R> for Embedding {
             grad.centre.fill(R::ZERO);
             grad.spread.fill(R::ZERO);
         }
-        self.scatter(x, &space.delta[..n], grad.centre);
+        scatter(x.data, &space.delta[..n], self.size, grad.centre);
         if let Weights::Noisy(_) = w {
             let [factor, product] = &mut space.scratch[..] else { unreachable!("two buffers were made") };
             for i in 0..n {
                 product[i] = space.delta[i] * factor[i];
             }
-            self.scatter(x, product, grad.spread);
+            scatter(x.data, product, self.size, grad.spread);
         }
         dx.into_iter().for_each(|dx| dx.fill(R::ZERO));
     }
@@ -149,7 +151,7 @@ impl<R: Normals> AffineOps<R> for Embedding {
     fn block_inputs(&self, x: MatRef<'_, R>, visit: &mut dyn FnMut(&[R])) {
         let mut hot = vec![R::ZERO; x.data.len() * self.categories];
         for (x, hot) in x.data.iter().zip(hot.chunks_exact_mut(self.categories)) {
-            self.category(x.f64()).into_iter().for_each(|c| hot[c] = R::ONE);
+            category(x.f64(), self.categories).into_iter().for_each(|c| hot[c] = R::ONE);
         }
         visit(&hot);
     }

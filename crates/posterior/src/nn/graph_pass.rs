@@ -32,26 +32,27 @@ impl Edge {
         wanted: bool,
         before: &mut [NodeSpace<R>],
         (dx, spare): (&mut Option<&mut [R]>, &mut [R]),
-        mut run: impl FnMut(&[NodeSpace<R>], Option<&mut [R]>),
+        run: impl FnOnce(&[NodeSpace<R>], Option<&mut [R]>),
     ) {
         let n = rows * self.width;
-        let mut deliver =
-            |to: &mut [R], before: &[NodeSpace<R>], run: &mut dyn FnMut(&[NodeSpace<R>], Option<&mut [R]>)| {
-                if self.adds {
-                    run(before, Some(&mut spare[..n]));
-                    axpy(R::ONE, &spare[..n], &mut to[..n]);
-                } else {
-                    run(before, Some(&mut to[..n]));
-                }
-            };
-        match (self.source, dx) {
-            (Source::Node(j), _) if wanted => {
-                let mut delta = std::mem::take(&mut before[j].delta);
-                deliver(&mut delta, before, &mut run);
-                before[j].delta = delta;
+        let mut own = match self.source {
+            Source::Node(j) if wanted => Some((j, std::mem::take(&mut before[j].delta))),
+            _ => None,
+        };
+        let to = match (&mut own, dx) {
+            (Some((_, delta)), _) => Some(&mut delta[..n]),
+            (None, Some(dx)) if wanted => Some(&mut dx[..n]),
+            _ => None,
+        };
+        match to {
+            Some(to) if self.adds => {
+                run(before, Some(&mut spare[..n]));
+                axpy(R::ONE, &spare[..n], to);
             }
-            (Source::Input, Some(dx)) if wanted => deliver(dx, before, &mut run),
-            _ => run(before, None),
+            to => run(before, to),
+        }
+        if let Some((j, delta)) = own {
+            before[j].delta = delta;
         }
     }
 }
@@ -221,7 +222,7 @@ impl AnyNetwork for Graph {
     fn is_random(&self) -> bool {
         self.nodes.iter().any(|n| matches!(&n.op, Op::Plain(n) if n.is_random()))
     }
-    fn first_without_weights(&self) -> Option<String> {
-        self.nodes.iter().find(|n| matches!(n.op, Op::Plain(_))).map(|n| n.op.describe())
+    fn first_without_weights(&self) -> Option<usize> {
+        self.nodes.iter().find(|n| matches!(n.op, Op::Plain(_))).map(GraphNode::layer)
     }
 }

@@ -7,11 +7,14 @@
 //! layer are exact up to the activation's; deeper ones share the inputs of the layer before, and are treated as if
 //! they did not (Hernández-Lobato & Adams 2015; Wu et al. 2019, whose diagonal version this is).
 //!
+//! An embedding at the first layer gives the mean and the variance of the row of its table.
+//!
 //! Backward: dM = μₓᵀdμ + 2M ⊙ T, dV = (μₓ²)ᵀdv + T with T = vₓᵀdv; dμₓ = dμ Mᵀ + 2μₓ ⊙ (dv Vᵀ), dvₓ = dv (V + M²)ᵀ.
 //! Cost: three products for each one of a plain pass, two at the first layer.
 
 use super::activation::Activation;
 use super::affine::{AffineBlock, AffineKind};
+use super::embedding::{gather, scatter};
 pub use super::moments_kernels::second_moments;
 use super::moments_kernels::{LANES, SLOPES, activate, add_product, add_rows, add_to_rows, through_slopes};
 use super::network::AnyNetwork;
@@ -45,7 +48,7 @@ impl<'a, R> Gaussians<'a, R> {
     }
 }
 
-/// The dense layers of a network, for passes of moments.
+/// The dense layers of a network, behind an embedding or not, for passes of moments.
 #[derive(Debug, Clone)]
 pub struct MomentsNetwork {
     layers: Vec<(AffineBlock, Range<usize>)>,
@@ -94,10 +97,15 @@ impl MomentsNetwork {
     /// From a network of dense layers; of another one, an error that says what to do `instead`.
     pub fn new(network: &dyn AnyNetwork, instead: &str) -> Result<MomentsNetwork> {
         let lines = network.describe();
-        let other = network.affine_blocks().iter().find(|b| b.kind != AffineKind::Dense);
-        let other = network.first_without_weights().or_else(|| other.map(|b| lines[b.layer].clone()));
-        let joined = || lines.join(", ");
-        if let Some(other) = other.or_else(|| (!network.is_chain()).then(joined)) {
+        let passes = |(i, b): &(usize, &AffineBlock)| match b.kind {
+            AffineKind::Dense => true,
+            AffineKind::Embedding => *i == 0,
+            AffineKind::Convolution { .. } => false,
+        };
+        let map = network.affine_blocks().iter().enumerate().find(|b| !passes(b)).map(|(_, b)| b.layer);
+        let joined = (!network.is_chain()).then_some(lines.len().saturating_sub(1));
+        let other = network.first_without_weights().into_iter().chain(map).min().or(joined);
+        if let Some(other) = other.map(|layer| &lines[layer]) {
             let what = format!("moments pass through dense layers only, and this network has '{other}'");
             return Err(Error::setting(what, instead));
         }
@@ -107,12 +115,13 @@ impl MomentsNetwork {
 
     /// Numbers per row that go in.
     pub fn inputs(&self) -> usize {
-        self.layers[0].0.inputs
+        let first = &self.layers[0].0;
+        if first.kind == AffineKind::Embedding { first.positions } else { first.inputs }
     }
 
     /// Numbers per row that come out.
     pub fn outputs(&self) -> usize {
-        self.layers[self.layers.len() - 1].0.units
+        width(&self.layers[self.layers.len() - 1].0)
     }
 
     /// How many parameters.
@@ -125,7 +134,7 @@ impl MomentsNetwork {
         let zeros = |n: usize| vec![R::ZERO; n];
         let kept = |n: usize| zeros(if train { n } else { 0 });
         let stage = |(layer, _): &(AffineBlock, Range<usize>)| {
-            let n = rows * layer.units;
+            let n = rows * width(layer);
             let slopes = if layer.activation == Activation::Identity { 0 } else { blocks(n) };
             Stage {
                 mean: zeros(n),
@@ -159,9 +168,15 @@ impl MomentsNetwork {
             let (before, after) = space.stages.split_at_mut(i);
             let Stage { mean, variance, squares: squared, slopes, .. } = &mut after[0];
             let (fan_in, units) = (layer.inputs, layer.units);
-            let (size, n, cut) = ((rows, units, fan_in), rows * units, fan_in * units);
+            let (size, n, cut) = ((rows, units, fan_in), rows * width(layer), fan_in * units);
             let (mean, variance) = (&mut mean[..n], &mut variance[..n]);
             let w = w.slice(range.clone());
+            if layer.kind == AffineKind::Embedding {
+                gather(w.mean, x.data, units, mean);
+                gather(w.variance, x.data, units, variance);
+                squares(mean, &mut squared[..n]);
+                continue;
+            }
             let product = |c: &mut [R], accumulate, x, weight| {
                 gemm(size, c, accumulate, Mat::rows_of(x, fan_in), Mat::rows_of(weight, units), threads);
             };
@@ -211,13 +226,22 @@ impl MomentsNetwork {
             let (before, after) = space.stages.split_at_mut(i);
             let stage = &mut after[0];
             let (fan_in, units) = (layer.inputs, layer.units);
-            let (n, cut) = (rows * units, fan_in * units);
+            let (n, cut) = (rows * width(layer), fan_in * units);
             let (dm, dv) = (&mut stage.d_mean[..n], &mut stage.d_variance[..n]);
             if !stage.slopes.is_empty() {
                 through_slopes(&stage.slopes, dm, dv);
             }
             let w = w.slice(range.clone());
             let Gradient { centre, spread } = grad.slice(range.clone());
+            if layer.kind == AffineKind::Embedding {
+                for (d, to) in [(&*dm, centre), (&*dv, spread)] {
+                    if !accumulate {
+                        to.fill(R::ZERO);
+                    }
+                    scatter(x.data, d, units, to);
+                }
+                continue;
+            }
             let (d_mean, d_bias_mean) = centre.split_at_mut(cut);
             let (d_variance, d_bias_variance) = spread.split_at_mut(cut);
             for (d, bias) in [(&*dm, d_bias_mean), (&*dv, d_bias_variance)] {
@@ -252,6 +276,11 @@ impl MomentsNetwork {
             to_inputs(&mut input.d_variance[..m], dv, &w.second[..cut]);
         }
     }
+}
+
+/// Numbers of a row that come out of a layer.
+fn width(layer: &AffineBlock) -> usize {
+    layer.positions * layer.units
 }
 
 /// [`activate`], on all threads where a pass may use them.

@@ -97,8 +97,8 @@ pub trait AnyNetwork: Network<f32> + Network<f64> + Debug {
     fn is_chain(&self) -> bool;
     /// Whether a pass depends on [`Pass::mode`]: there are dropout layers.
     fn is_random(&self) -> bool;
-    /// The description of the first node that is no affine map.
-    fn first_without_weights(&self) -> Option<String>;
+    /// The number of the first layer that has a node without weights in it.
+    fn first_without_weights(&self) -> Option<usize>;
 }
 
 /// Initial values: weights from N(0, gain/fan-in) (He et al. 2015 for relu, LeCun et al. 1998 else), biases 0; noise

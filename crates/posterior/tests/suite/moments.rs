@@ -5,8 +5,8 @@ use posterior::likelihood::{LIKELIHOODS, Outcome};
 use posterior::math::{MatRef, Threads};
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{
-    ACTIVATIONS, Activation, AnyNetwork, Gaussians, Gradient, Graph, Mode, MomentsNetwork, NetworkSpec, Pass, Shape,
-    second_moments,
+    ACTIVATIONS, Activation, AnyNetwork, Dense, Embedding, Gaussians, Gradient, Graph, Mode, MomentsNetwork,
+    NetworkSpec, Op, Pass, Shape, second_moments,
 };
 use posterior::problem::{MomentsDensity, Problem, Rows};
 use posterior::rng::{Key, Stream, fill_normals};
@@ -45,6 +45,48 @@ pub fn normals(key: u64, count: usize) -> Vec<f64> {
     let mut x = vec![0.0; count];
     fill_normals(Key::new(key), &mut x);
     x
+}
+
+/// An embedding is a dense layer without bias on one-hot rows: the same moments, and the same gradients.
+#[test]
+fn an_embedding_is_its_one_hot_layer() {
+    let (categories, size, rows, outputs) = (4, 3, 9, 2);
+    let tail = || {
+        [
+            Op::affine(Dense::new(Shape::Flat(size), 5, Activation::Tanh)),
+            Op::affine(Dense::new(Shape::Flat(5), outputs, Activation::Identity)),
+        ]
+    };
+    let chain = |first: Op| Graph::chain([first].into_iter().chain(tail()).collect()).unwrap();
+    let indexed = chain(Op::affine(Embedding::new(Shape::Flat(1), categories, size).unwrap()));
+    let hot = chain(Op::affine(Dense::new(Shape::Flat(categories), size, Activation::Identity)));
+    let (mean, variance) = beliefs(&indexed, 0.4);
+    let cut = categories * size;
+    let with_bias = |v: &[f64]| [&v[..cut], &vec![0.0; size], &v[cut..]].concat();
+    let index: Vec<f64> = (0..rows).map(|n| (n * 3 % categories) as f64).collect();
+    let one_hot: Vec<f64> =
+        index.iter().flat_map(|c| (0..categories).map(move |j| if j as f64 == *c { 1.0 } else { 0.0 })).collect();
+    let run = |network: &Graph, mean: &[f64], variance: &[f64], x: &[f64]| {
+        let moments = MomentsNetwork::new(network, "").unwrap();
+        let mut second = vec![0.0; mean.len()];
+        second_moments(mean, variance, &mut second);
+        let (mut space, w) = (moments.space(rows, true), Gaussians { mean, variance, second: &second });
+        let x = MatRef::new(x, rows, moments.inputs());
+        let f = moments.forward(w, x, Threads::One, &mut space);
+        let out = [f.mean, f.variance].concat();
+        f.d_mean.copy_from_slice(&normals(3, rows * outputs));
+        f.d_variance.copy_from_slice(&normals(4, rows * outputs));
+        let (mut centre, mut spread) = (vec![f64::NAN; mean.len()], vec![f64::NAN; mean.len()]);
+        let grad = Gradient { centre: &mut centre, spread: &mut spread };
+        moments.backward(w, x, Threads::One, &mut space, grad, false);
+        (out, centre, spread)
+    };
+    let a = run(&indexed, &mean, &variance, &index);
+    let b = run(&hot, &with_bias(&mean), &with_bias(&variance), &one_hot);
+    // Sums of some ten terms in another order.
+    let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-13 * (1.0 + b.abs()));
+    let without_bias = |v: &[f64]| [&v[..cut], &v[cut + size..]].concat();
+    assert!(close(&a.0, &b.0) && close(&a.1, &without_bias(&b.1)) && close(&a.2, &without_bias(&b.2)));
 }
 
 #[test]

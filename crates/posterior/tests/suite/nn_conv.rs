@@ -150,9 +150,10 @@ fn naive(
     k: (usize, usize),
     s: usize,
     p: usize,
+    d: usize,
 ) -> (Vec<f64>, usize, usize) {
     let Shape::Image { channels, height, width } = input else { unreachable!() };
-    let (oh, ow) = ((height + 2 * p - k.0) / s + 1, (width + 2 * p - k.1) / s + 1);
+    let (oh, ow) = ((height + 2 * p - (k.0 - 1) * d - 1) / s + 1, (width + 2 * p - (k.1 - 1) * d - 1) / s + 1);
     let mut out = Vec::new();
     for o in 0..oc {
         for i in 0..oh {
@@ -161,7 +162,7 @@ fn naive(
                 for c in 0..channels {
                     for u in 0..k.0 {
                         for v in 0..k.1 {
-                            let (y, z) = ((i * s + u).wrapping_sub(p), (j * s + v).wrapping_sub(p));
+                            let (y, z) = ((i * s + u * d).wrapping_sub(p), (j * s + v * d).wrapping_sub(p));
                             if y < height && z < width {
                                 sum += w[((o * channels + c) * k.0 + u) * k.1 + v] * x[(c * height + y) * width + z];
                             }
@@ -183,15 +184,25 @@ fn conv_agrees_with_plain_loops() {
         (Some(3), Activation::Relu),
         (Some(1), Activation::Sigmoid),
     ];
-    for (k, s, p) in [((1, 1), 1, 0), ((3, 3), 1, 1), ((5, 5), 1, 0), ((3, 2), 2, 2), ((5, 3), 2, 0), ((2, 2), 1, 3)] {
+    let geometries = [
+        ((1, 1), 1, 0, 1),
+        ((3, 3), 1, 1, 1),
+        ((5, 5), 1, 0, 1),
+        ((3, 2), 2, 2, 1),
+        ((5, 3), 2, 0, 1),
+        ((2, 2), 1, 3, 1),
+        ((3, 3), 1, 2, 2),
+        ((2, 3), 2, 1, 3),
+    ];
+    for (k, s, p, d) in geometries {
         for (pool, activation) in pools {
             let (input, rows, oc) = (image(2, 11, 13), 9, 3);
-            let layer = conv(input, oc, k, s, p, activation, pool);
+            let layer = net(Op::affine(Conv::dilated(input, oc, k, s, p, d, activation, pool).unwrap()));
             let Case { w, x, .. } = case(&layer, rows);
             let out = forward(&layer, &w, &x, rows, &pass(Mode::Plain, Threads::Pool));
             let mut expected = Vec::new();
             for row in x.chunks(input.len()) {
-                let (raw, oh, ow) = naive(row, &w, input, oc, k, s, p);
+                let (raw, oh, ow) = naive(row, &w, input, oc, k, s, p, d);
                 let act: Vec<f64> = raw.iter().map(|z| activation.value::<f64, false>(*z)).collect();
                 let q = pool.unwrap_or(1);
                 for plane in act.chunks(oh * ow) {

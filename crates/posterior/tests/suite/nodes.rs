@@ -216,6 +216,25 @@ fn jacobian_factors_are_brute_force() {
     }
 }
 
+/// The input units of dropout are what one weight after another meets: a number, a channel, a category.
+#[test]
+fn every_weight_belongs_to_the_unit_it_meets() {
+    for (name, shape, _, text) in networks() {
+        let network = build(text, shape);
+        for block in network.affine_blocks() {
+            let (outer, units, inner) = block.input_units();
+            assert_eq!(outer * units * inner, block.weights(), "{name}");
+            let taps = if let AffineKind::Convolution { taps, .. } = block.kind { taps } else { 1 };
+            for input in 0..block.inputs {
+                for unit in 0..block.units {
+                    let at = block.index(input, unit) - block.start;
+                    assert_eq!(at / inner % units, input / taps, "{name}: input {input}, unit {unit}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn dropout_masks_units_and_keeps_the_parameters() {
     for (name, shape, indices, text) in networks() {
