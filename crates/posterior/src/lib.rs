@@ -29,7 +29,7 @@
 //! };
 //! let model = Model::fit(&recipe, &table, &options, 0, &mut Silent)?;
 //!
-//! let predictive = model.predict(&model.encoder.encode(&table, false)?, 50);
+//! let predictive = model.predict(&model.encoder.encode(&table, false)?.data.x, &model.how(50))?;
 //! let real = predictive.real();
 //! let (total, epistemic, aleatoric) = real.std(0);
 //! assert!((total.powi(2) - epistemic.powi(2) - aleatoric.powi(2)).abs() < 1e-9);

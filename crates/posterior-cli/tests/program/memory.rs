@@ -105,7 +105,7 @@ fn passes_are_asked_for_before_they_are_made() {
     assert!(file.len() < 8000, "{}", file.len());
     let args = ["predict", "m", "i", "--memory", "200MB", "--threads", "2", "--out", "old.csv"];
     let said =
-        ["predicting 20 rows with 100 draws of 240002 parameters takes", "use fewer draws, or fewer rows", "--memory"];
+        ["predicting 20 rows with 1 draw of 240002 parameters takes", "use fewer draws, or fewer rows", "--memory"];
     one_sentence(&[("m", &file), ("i", &pixels)], &args, &said);
 
     let width = 1_000_000;

@@ -56,7 +56,8 @@ pub fn check_memory(network: &dyn AnyNetwork, parameters: usize, rows: usize, dr
     // The outputs, and as much again for what is worked out from them.
     let outputs = product(&[2, draws, rows, network.outputs()]);
     let bytes = passes.saturating_add(outputs).saturating_mul(size_of::<f32>() as u128);
-    let what = format!("predicting {rows} rows with {draws} draws of {parameters} parameters");
+    let s = if draws == 1 { "" } else { "s" };
+    let what = format!("predicting {rows} rows with {draws} draw{s} of {parameters} parameters");
     memory::request(bytes, what, "use fewer draws, or fewer rows")
 }
 
