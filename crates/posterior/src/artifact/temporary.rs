@@ -38,7 +38,8 @@ impl Temporary {
     pub(super) fn beside(path: &Path, old: Option<&Metadata>) -> io::Result<Temporary> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = &name[..name.floor_char_boundary(LONGEST)];
+        let end = (0..=LONGEST.min(name.len())).rev().find(|i| name.is_char_boundary(*i)).unwrap_or(0);
+        let name = &name[..end];
         remove_stale(path.parent().unwrap_or(Path::new(".")));
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -93,9 +93,10 @@ impl Posterior for MixturePosterior {
         all
     }
     fn packed(&self) -> Vec<(String, Vec<u8>)> {
-        let of = |(k, member): (usize, &Box<dyn Posterior>)| {
-            member.packed().into_iter().map(move |(name, bytes)| (format!("{k}.{name}"), bytes)).collect::<Vec<_>>()
-        };
-        self.members.iter().enumerate().flat_map(of).collect()
+        let mut all = Vec::new();
+        for (k, member) in self.members.iter().enumerate() {
+            all.extend(member.packed().into_iter().map(|(name, bytes)| (format!("{k}.{name}"), bytes)));
+        }
+        all
     }
 }
