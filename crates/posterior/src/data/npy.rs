@@ -220,6 +220,8 @@ pub(super) struct OpenArray {
     pub start: u64,
 }
 
+/// Brackets within brackets of a header; arrays of records have three.
+const DEEPEST: usize = 6;
 /// Longest header that is read.
 const HEADER: u64 = 65_536 + 12;
 
@@ -277,9 +279,18 @@ fn guard(bytes: &[u8], total: u64) -> Result<u64> {
     let Ok(text) = std::str::from_utf8(header) else { return damaged("is damaged") };
     let mut parts = text.split("shape");
     let (Some(_), Some(rest), None) = (parts.next(), parts.next(), parts.next()) else { return damaged("is damaged") };
-    let nested = text.bytes().filter(|b| matches!(b, b'(' | b'[' | b'{')).count();
+    // A parser that tries a dictionary, then a set, and a list's last entry twice, takes two steps for one at every level.
+    let (mut depth, mut deepest) = (0usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
     let inside = rest.split_once('(').and_then(|(_, r)| r.split_once(')'));
-    let Some((dimensions, _)) = inside.filter(|_| nested <= 64 && !text.contains('\\')) else {
+    let Some((dimensions, _)) = inside.filter(|_| deepest <= DEEPEST && !text.contains('\\')) else {
         return damaged("is damaged");
     };
     let mut total = 1u64;

@@ -5,6 +5,9 @@
 
 /// Structs within structs; the format itself needs 7.
 const DEEPEST: usize = 24;
+/// Kinds of the known fields of a footer and of an element of its schema, by number from 1 on: numbers of 32 and 64 bits, bytes, lists, structs.
+const FOOTER: [u8; 10] = [0, 5, 9, 6, 9, 9, 8, 9, 12, 8];
+const ELEMENT: [u8; 11] = [0, 5, 5, 5, 8, 5, 5, 5, 5, 5, 12];
 /// Groups of columns within groups; none are read.
 const NESTED: usize = 32;
 
@@ -86,6 +89,12 @@ impl Walk<'_> {
                 return Ok(());
             }
             field = if head >> 4 == 0 { self.signed()? } else { field.wrapping_add(i64::from(head >> 4)) };
+            // That crate reads a known field as what it should be, whatever the file says it is: from there on it would see another file than this does.
+            let expected = if path.is_empty() { FOOTER.get(field as usize) } else { None };
+            let expected = if element { ELEMENT.get(field as usize) } else { expected };
+            if expected.is_some_and(|kind| *kind != head & 0x0f) {
+                return Err("a field of its footer is of another kind");
+            }
             match head & 0x0f {
                 // A flag is in its head.
                 1 | 2 => {}
@@ -115,6 +124,10 @@ impl Walk<'_> {
                 // Every entry takes a byte at least.
                 if size > self.rest.len() as u64 {
                     return Err("a list in its footer is longer than the footer");
+                }
+                // All lists of the footer itself are of structs.
+                if path.is_empty() && depth == 0 && (1..FOOTER.len() as i64).contains(&field) && head & 0x0f != 12 {
+                    return Err("a list in its footer is of another kind");
                 }
                 (0..size).try_for_each(|_| self.value(head & 0x0f, depth + 1, path, field))
             }
@@ -172,7 +185,12 @@ mod tests {
         long[4] = 0x7f;
         assert!(check(&long).unwrap_err().contains("list"));
         // A struct in a struct in a struct …
-        assert!(check(&[0x1c; 200]).unwrap_err().contains("deep"));
+        // Field 8 is a struct; within it anything goes.
+        let deep = [&[0x8c][..], &[0x1c; 200]].concat();
+        assert!(check(&deep).unwrap_err().contains("deep"));
+        // Field 1, the version, as a struct; field 2, the schema, as a list of numbers.
+        assert!(check(&[0x1c; 200]).unwrap_err().contains("another kind"));
+        assert!(check(&[0x29, 0x15, 0, 0]).unwrap_err().contains("another kind"));
         assert!(check(&[0x19; 200]).is_err());
         for cut in 0..footer(&[2, 0, 0]).len() {
             assert!(check(&footer(&[2, 0, 0])[..cut]).is_err(), "{cut}");
