@@ -125,7 +125,7 @@ impl Job<'_> {
             true => format!("{{\"interval\":{},\"rows\":[", json!(self.interval)).into_bytes(),
             false => self.csv_line(self.names.iter().map(|name| csv_text(name, self.raw))),
         };
-        let (mut head, mut next, mut failed) = (Some(head), 0, None);
+        let (mut head, mut next, mut failed) = (Some(self.shown(head)), 0, None);
         let done = self.model.predict_blocks(&self.encoded.data.x, &self.how, |part, raw| {
             let mut cells = Vec::with_capacity(part.len());
             predict_block(self.model, raw, self.interval, &mut cells);
@@ -157,6 +157,14 @@ impl Job<'_> {
         self.names.iter().map(|_| Cell::Empty).collect()
     }
 
+    /// Text as whoever reads it may see it: names of classes come from files too.
+    fn shown(&self, text: Vec<u8>) -> Vec<u8> {
+        match self.terminal {
+            true => for_terminal(&String::from_utf8_lossy(&text)).into_owned().into_bytes(),
+            false => text,
+        }
+    }
+
     fn csv_line(&self, cells: impl Iterator<Item = (String, bool)>) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let texts = cells.map(|(text, guarded)| {
@@ -184,10 +192,7 @@ impl Job<'_> {
                         text.extend_from_slice(&self.csv_line(row.iter().map(|cell| csv_cell(cell, self.raw))));
                     }
                 }
-                match self.terminal {
-                    true => for_terminal(&String::from_utf8_lossy(&text)).into_owned().into_bytes(),
-                    false => text,
-                }
+                self.shown(text)
             })
             .collect();
         texts.iter().try_for_each(|text| out.write_all(text))
