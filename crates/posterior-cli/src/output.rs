@@ -2,6 +2,7 @@
 
 use posterior::artifact;
 use posterior::error::{ErrorKind, steers};
+use posterior::remedy::{OptionName, Suggestion};
 use serde_json::json;
 use std::borrow::Cow;
 use std::io::Write;
@@ -49,12 +50,24 @@ pub fn error(e: &anyhow::Error, as_json: bool) {
     }
 }
 
+/// What the program calls an option that an error suggests.
+pub fn flag(suggestion: &Suggestion) -> String {
+    let value = suggestion.value.as_deref();
+    match &suggestion.option {
+        OptionName::Setting(key) => value.map_or_else(|| format!("--set {key}"), |v| format!("--set {key}={v}")),
+        OptionName::Text | OptionName::Ignore => {
+            format!("--{} {}", suggestion.option.name(), value.unwrap_or("COLUMN"))
+        }
+        OptionName::Labels => format!("--labels {}", value.unwrap_or("FILE")),
+        option => value.map_or_else(|| format!("--{}", option.name()), |v| format!("--{} {v}", option.name())),
+    }
+}
+
 /// The whole sentence; where memory was refused, with the flag that allows more.
 fn worded(e: &anyhow::Error) -> String {
-    let mut text = e.to_string();
-    if let Some(ErrorKind::Memory { needed, left, limit, open_ended, .. }) =
-        e.downcast_ref::<posterior::Error>().map(posterior::Error::kind)
-    {
+    let ours = e.downcast_ref::<posterior::Error>();
+    let mut text = ours.map_or_else(|| e.to_string(), |e| e.worded(&flag));
+    if let Some(ErrorKind::Memory { needed, left, limit, open_ended, .. }) = ours.map(posterior::Error::kind) {
         // What is in use already counts too, and a little goes to what is not asked for.
         let all = needed.saturating_add(u128::from(limit - left)) / 20 * 21;
         let size = posterior::memory::show(all).replace(' ', "");
@@ -70,19 +83,19 @@ fn described(e: &anyhow::Error, message: &str) -> serde_json::Value {
     match e.downcast_ref::<posterior::Error>().map(posterior::Error::kind) {
         Some(ErrorKind::Data { at, what, fix }) => {
             put("what", json!(what));
-            put("fix", json!(fix));
+            put("fix", json!(fix.worded(&flag)));
             put("file", json!(at.file.as_ref().map(|f| f.display().to_string())));
             put("line", json!(at.line));
             put("column", json!(at.column));
         }
         Some(ErrorKind::Artifact { path, what, fix }) => {
             put("what", json!(what));
-            put("fix", json!(fix));
+            put("fix", json!(fix.worded(&flag)));
             put("file", json!(path.display().to_string()));
         }
         Some(ErrorKind::Setting { what, fix } | ErrorKind::Numerical { what, fix }) => {
             put("what", json!(what));
-            put("fix", json!(fix));
+            put("fix", json!(fix.worded(&flag)));
         }
         Some(ErrorKind::Io { path, source, .. }) => {
             put("what", json!(source.to_string()));

@@ -1,5 +1,6 @@
 //! Errors that say what is wrong, where, and what to do about it — in one sentence.
 
+use crate::remedy::{Remedy, Suggestion};
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ pub struct Place {
     pub column: Option<String>,
 }
 
-/// What went wrong.
+/// What went wrong; shown without what to do about it, which is [`Error::remedy`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -36,48 +37,48 @@ pub enum ErrorKind {
         source: std::io::Error,
     },
     /// The user's data cannot be used as it is.
-    #[error("{at}{what}; {fix}")]
+    #[error("{at}{what}")]
     Data {
         /// File, line, column.
         at: Place,
         /// What is wrong.
         what: String,
         /// What to do.
-        fix: String,
+        fix: Remedy,
     },
     /// A setting has an unknown name or a value out of range.
-    #[error("{what}; {fix}")]
+    #[error("{what}")]
     Setting {
         /// What is wrong.
         what: String,
         /// The nearest name or the allowed range.
-        fix: String,
+        fix: Remedy,
     },
     /// A model file is damaged, of another kind, or of a newer format.
-    #[error("{}: {what}; {fix}", path.display())]
+    #[error("{}: {what}", path.display())]
     Artifact {
         /// The model file.
         path: PathBuf,
         /// What is wrong.
         what: String,
         /// What to do.
-        fix: String,
+        fix: Remedy,
     },
     /// The arithmetic broke down: not finite, not positive definite, diverged.
-    #[error("{what}; {fix}")]
+    #[error("{what}")]
     Numerical {
         /// What happened.
         what: String,
         /// What to try.
-        fix: String,
+        fix: Remedy,
     },
     /// The work needs more memory than is allowed (see [`memory`](crate::memory)).
     #[error(
-        "{at}{what} takes {} of memory{} and {} of {} are left; {fix}, or allow more memory",
-        crate::memory::show(*needed),
+        "{at}{what} takes {} of memory{} and {} of {} are left",
+        show_bytes(*needed),
         if *open_ended { " or more" } else { "" },
-        crate::memory::show((*left).into()),
-        crate::memory::show((*limit).into())
+        show_bytes((*left).into()),
+        show_bytes((*limit).into())
     )]
     Memory {
         /// File, line, column.
@@ -93,7 +94,7 @@ pub enum ErrorKind {
         /// Whether more than `needed` may turn out to be needed.
         open_ended: bool,
         /// How to need less.
-        fix: String,
+        fix: Remedy,
     },
     /// An observer asked to stop.
     #[error("stopped at the caller's request; nothing was written")]
@@ -106,28 +107,60 @@ impl Error {
         &self.0
     }
 
+    /// What to do about it, where something can be said.
+    pub fn remedy(&self) -> Option<&Remedy> {
+        match self.kind() {
+            ErrorKind::Data { fix, .. }
+            | ErrorKind::Setting { fix, .. }
+            | ErrorKind::Artifact { fix, .. }
+            | ErrorKind::Numerical { fix, .. }
+            | ErrorKind::Memory { fix, .. } => Some(fix),
+            ErrorKind::Io { .. } | ErrorKind::Interrupted => None,
+        }
+    }
+
+    /// The whole sentence, with the options it names in the words that `word` has for them.
+    pub fn worded(&self, word: &dyn Fn(&Suggestion) -> String) -> String {
+        self.with_remedy(self.remedy().map(|r| r.worded(word)))
+    }
+
+    fn with_remedy(&self, remedy: Option<String>) -> String {
+        let more = if matches!(self.kind(), ErrorKind::Memory { .. }) { ", or allow more memory" } else { "" };
+        let text = remedy.map_or_else(|| self.0.to_string(), |r| format!("{}; {r}{more}", self.0));
+        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        if !text.contains(breaks) {
+            return text;
+        }
+        let mut shown = String::with_capacity(text.len());
+        for c in text.chars() {
+            // Writing to a string cannot fail.
+            let _ = if breaks(c) { write!(shown, "{}", c.escape_default()) } else { shown.write_char(c) };
+        }
+        shown
+    }
+
     /// An operating-system error on `path`.
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
         ErrorKind::Io { action, path: path.to_owned(), source }.into()
     }
 
     /// The user's data cannot be used: what, and what to do. Add the place with [`Error::at`].
-    pub fn data(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn data(what: impl Into<String>, fix: impl Into<Remedy>) -> Self {
         ErrorKind::Data { at: Place::default(), what: what.into(), fix: fix.into() }.into()
     }
 
     /// A setting is wrong.
-    pub fn setting(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn setting(what: impl Into<String>, fix: impl Into<Remedy>) -> Self {
         ErrorKind::Setting { what: what.into(), fix: fix.into() }.into()
     }
 
     /// A model file cannot be used.
-    pub fn artifact(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn artifact(path: &Path, what: impl Into<String>, fix: impl Into<Remedy>) -> Self {
         ErrorKind::Artifact { path: path.to_owned(), what: what.into(), fix: fix.into() }.into()
     }
 
     /// The arithmetic broke down.
-    pub fn numerical(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn numerical(what: impl Into<String>, fix: impl Into<Remedy>) -> Self {
         ErrorKind::Numerical { what: what.into(), fix: fix.into() }.into()
     }
 
@@ -166,12 +199,7 @@ impl From<ErrorKind> for Error {
 /// One line, whatever was quoted from a file: control characters and the separators of lines and paragraphs are escaped.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.to_string();
-        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        if !text.contains(breaks) {
-            return f.write_str(&text);
-        }
-        text.chars().try_for_each(|c| if breaks(c) { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
+        f.write_str(&self.with_remedy(self.remedy().map(Remedy::to_string)))
     }
 }
 
@@ -197,6 +225,16 @@ impl fmt::Display for Place {
     }
 }
 
+/// Bytes as people say them.
+pub fn show_bytes(bytes: u128) -> String {
+    match bytes as f64 {
+        b if b >= 1e15 => format!("{:.0e} GB", b / 1e9),
+        b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
+        b if b >= 1e6 => format!("{:.0} MB", b / 1e6),
+        b => format!("{:.0} kB", (b / 1e3).ceil()),
+    }
+}
+
 /// Whether a character would steer a terminal or reorder a line instead of being shown: control characters (C0, DEL, C1), line and
 /// paragraph separators, and the bidirectional controls with which text can be made to read otherwise than it is (Unicode UAX 9).
 pub fn steers(c: char) -> bool {
@@ -204,7 +242,7 @@ pub fn steers(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The candidate most like `name`, if any is close enough to be a likely slip of the hand.
+/// The candidate most like `name`, if any is close enough to be a likely misspelling.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

@@ -41,6 +41,7 @@
 
 pub mod apply;
 pub mod artifact;
+pub mod convergence;
 pub mod data;
 pub mod diagnose;
 pub mod distribution;
@@ -63,6 +64,7 @@ pub mod prelude;
 pub mod prior;
 pub mod problem;
 pub mod registry;
+pub mod remedy;
 pub mod rng;
 pub mod score;
 pub mod settings;

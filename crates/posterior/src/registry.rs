@@ -6,6 +6,9 @@
 use crate::error::{Error, Result, suggest};
 use std::sync::{PoisonError, RwLock};
 
+/// What was registered so far in all tables: kind and name. Methods and models share a kind in two tables.
+static REGISTERED: RwLock<Vec<(&str, &str)>> = RwLock::new(Vec::new());
+
 /// A table of rows with unique names.
 #[derive(Debug)]
 pub struct Registry<E: 'static> {
@@ -32,13 +35,15 @@ impl<E: Sync> Registry<E> {
             ));
         }
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
-        let taken = self.built_in.iter().chain(added.iter().copied()).any(|e| (self.name)(e) == name);
-        if taken {
+        let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+        let built_in = self.built_in.iter().any(|e| (self.name)(e) == name);
+        if built_in || registered.contains(&(what, name)) {
             return Err(Error::setting(
                 format!("there is a {what} '{name}' already"),
                 "give the new one another name, and register it once",
             ));
         }
+        registered.push((what, name));
         added.push(Box::leak(Box::new(entry)));
         Ok(())
     }

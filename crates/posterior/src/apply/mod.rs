@@ -1,7 +1,7 @@
 //! What a posterior is good for beyond predictions.
 
 pub mod attack;
-pub mod calibrate;
+pub use crate::predict::calibration as calibrate;
 pub mod compress;
 pub mod detect;
 pub mod select;

@@ -12,15 +12,15 @@ pub use draws::{PLAIN, WrittenDraws, write_draws};
 pub use temporary::abandon_writes;
 pub use write::{check_writable, overwrites, write_file, write_with};
 
-use crate::apply::calibrate::Calibration;
 use crate::data::Encoder;
-use crate::diagnose::Mixing;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fitted::Mixing;
 use crate::fitted::{Fitted, Restoring, WideTensor};
 use crate::inference::FitSummary;
 use crate::memory;
 use crate::model::{Model, Plan, Recipe};
 use crate::posterior::{Tensor, restore};
+use crate::predict::calibration::Calibration;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 use serde::{Deserialize, Serialize};

@@ -211,7 +211,7 @@ fn column(cells: &Cells, i: usize, declared: Declared, delimiter: u8) -> Result<
     }
     let fix = match declared {
         Declared::Number => CORRECT,
-        _ => "correct the cell, or declare the column as text with --text COLUMN",
+        _ => "correct the cell, or declare the column as text with ⟨text⟩",
     };
     let number = |(r, kind): (usize, &Cell)| match kind {
         Cell::Number(v) => Ok(*v),
@@ -284,7 +284,7 @@ mod tests {
         let nine = "x\n1\n2\n3\n4\n5\n6\n7\n8\n9\n".to_owned();
         assert_eq!(
             message(format!("{nine}abc\n").as_bytes()),
-            "line 11, column 'x': text 'abc' in a numeric column; correct the cell, or declare the column as text with --text COLUMN"
+            "line 11, column 'x': text 'abc' in a numeric column; correct the cell, or declare the column as text with text"
         );
         for (text, expected) in [
             (&b""[..], "the file is empty; give a file with a header line and rows"),

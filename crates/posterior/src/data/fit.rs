@@ -18,8 +18,8 @@ const MOST_CATEGORIES: usize = 1000;
 const MOST_FRACTIONS: usize = 100;
 /// What to do about a missing value before a model is fitted.
 const FITTING: MissingFix = MissingFix {
-    input: "fill it in, or use --missing mean or --missing drop",
-    target: "a target must be there: fill it in, or use --missing drop",
+    input: "fill it in, or use ⟨missing=mean⟩ or ⟨missing=drop⟩",
+    target: "a target must be there: fill it in, or use ⟨missing=drop⟩",
 };
 /// A text column whose values are all distinct is a name, not a category, if it is longer than this.
 const LONGEST_DISTINCT: usize = 50;
@@ -208,7 +208,7 @@ fn categories(column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
     let n = distinct.len();
     if n > MOST_CATEGORIES || (n == rows.len() && n > LONGEST_DISTINCT) {
         let what = format!("the text column has {n} different values in {} rows", rows.len());
-        return Err(Error::data(what, "leave it out with --ignore COLUMN"));
+        return Err(Error::data(what, "leave it out with ⟨ignore⟩"));
     }
     Ok((n > 1).then(|| FeatureKind::OneHot { categories: distinct.into_iter().collect() }))
 }
@@ -226,10 +226,10 @@ fn target_kind(table: &Table, column: &Column, rows: &[usize], options: &EncodeO
     if !is_number {
         let what = if matches!(column, Column::Text(_)) { "text" } else { "true and false" };
         let what = format!("the target holds {what}, not numbers");
-        return Err(Error::data(what, "use --task classification, or choose another target"));
+        return Err(Error::data(what, "use ⟨task=classification⟩, or choose another target"));
     }
     let value = |r: &usize| {
-        let fix = "correct the cell, or use --task regression";
+        let fix = "correct the cell, or use ⟨task=regression⟩";
         let checked = number(column, *r, false).and_then(|v| if task == Task::Count { whole(v, fix) } else { Ok(v) });
         checked.map_err(|e| e.at(table.place(*r, &options.target)))
     };
@@ -265,7 +265,7 @@ fn classes(column: &Column, rows: &[usize]) -> Result<TargetKind> {
     let fractions = kind == LabelKind::Number && names.iter().any(|n| value(n).fract() != 0.0);
     if names.len() > MOST_CATEGORIES || (fractions && names.len() > MOST_FRACTIONS) {
         let what = format!("the target has {} different values, too many for classes", names.len());
-        let fix = if kind == LabelKind::Number { "use --task regression" } else { "choose another target" };
+        let fix = if kind == LabelKind::Number { "use ⟨task=regression⟩" } else { "choose another target" };
         return Err(Error::data(what, fix));
     }
     if let [only] = &names[..] {

@@ -157,10 +157,7 @@ mod tests {
         assert_eq!(b.column("label").unwrap(), &Column::Number(vec![7.0, 7.0]));
         let alone = Table::read(&at("b"), &ReadOptions::default()).unwrap();
         let error = alone.column("label").unwrap_err().to_string();
-        assert!(
-            error
-                .ends_with("there is no column 'label'; the images have no labels: give their file with --labels FILE")
-        );
+        assert!(error.ends_with("there is no column 'label'; the images have no labels: give their file with labels"));
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl Table {
     pub fn column(&self, name: &str) -> Result<&Column> {
         self.get(name).ok_or_else(|| {
             let fix = match (&self.images, self.names.is_empty()) {
-                (Some(_), true) => "the images have no labels: give their file with --labels FILE".to_owned(),
+                (Some(_), true) => "the images have no labels: give their file with ⟨labels⟩".to_owned(),
                 (None, true) => "the table has no columns".to_owned(),
                 _ => suggest(&show(name), self.names.iter().map(|n| show(n)).collect::<Vec<_>>().iter().map(|n| &**n)),
             };

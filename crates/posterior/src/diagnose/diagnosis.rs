@@ -1,12 +1,12 @@
 //! A fitted model judged: its chains, or its weights against the posterior, and its predictions.
 
-use super::approximation::{PredictiveCheck, importance_weights};
-use super::chains::{ChainReport, Mixing};
-use super::pareto::Weights;
+use super::approximation::PredictiveCheck;
+use super::chains::ChainReport;
 use super::verdict::{Finding, Trust, Verdict};
+use crate::convergence::{Weights, importance_weights};
 use crate::data::{Encoded, TargetKind};
 use crate::error::{Error, Result};
-use crate::fitted::NetworkFit;
+use crate::fitted::{Mixing, NetworkFit};
 use crate::model::Model;
 use crate::rng::{Key, Purpose};
 
@@ -148,8 +148,7 @@ fn weighted(weights: &Weights) -> Vec<Finding> {
     vec![Finding {
         leaves: Trust::Nothing,
         reason: weights.verdict(),
-        advice: "a proposal nearer to the posterior (--set proposal=full-covariance), more draws, or a sampler"
-            .to_owned(),
+        advice: "a proposal nearer to the posterior (proposal=full-covariance), more draws, or a sampler".to_owned(),
     }]
 }
 

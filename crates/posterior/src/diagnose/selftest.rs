@@ -4,8 +4,7 @@
 //! products of them must agree with the draws of every method. The tolerance is 5 Monte Carlo standard errors (1/√ESS of a mean, at
 //! most √(2/ESS) of a covariance: once in two million by chance, for each number) and what a method may be off itself.
 
-use super::ess::ess_mean;
-use super::trace::Trace;
+use crate::convergence::{Trace, ess_mean};
 use crate::data::{Dataset, Values};
 use crate::error::{Error, Result};
 use crate::exact::LinearRegression;

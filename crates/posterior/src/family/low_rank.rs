@@ -134,7 +134,7 @@ impl LowRank {
     pub fn check(dim: usize, rank: usize, draws: usize) -> Result<()> {
         let numbers = 8 + 3 * rank + if draws > 1 { 2 + rank } else { 0 };
         let bytes = 4 * dim as u128 * numbers as u128;
-        check_memory("low-rank", dim, bytes, MOST_BYTES, "lower the rank (--set rank=5), or use mean-field")
+        check_memory("low-rank", dim, bytes, MOST_BYTES, "lower the rank (⟨set rank=5⟩), or use mean-field")
     }
 
     /// Starts at the given means and standard deviations, and U of `rank` columns, small, from the key; `draws` is how many

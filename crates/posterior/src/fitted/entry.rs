@@ -1,6 +1,6 @@
 //! Models that are not networks, by name: how they are fitted, and how they come back from a model file.
 //!
-//! A row of [`MODELS`], or one that [`register_model`] adds, is chosen like a method (`--method NAME`, `[method] name = …`): its [`Estimator`] takes encoded rows and
+//! A row of [`MODELS`], or one that [`register_model`] adds, is chosen like a method (`[method] name = …`): its [`Estimator`] takes encoded rows and
 //! gives a [`Fitted`]. Network, prior and method of a recipe together are an estimator too ([`Resolved`](crate::model::Resolved)).
 
 use super::Fitted;

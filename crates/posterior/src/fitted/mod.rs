@@ -6,10 +6,13 @@
 
 mod blocks;
 mod entry;
+mod mixing;
 mod network;
 
 pub use blocks::{BLOCK, predict_blocks};
 pub use entry::{Estimator, MODELS, ModelEntry, ModelFit, Restoring, find_model, register_model};
+pub use mixing::Mixing;
+pub(crate) use mixing::{evenly, parameter, trace};
 pub use network::NetworkFit;
 
 use crate::data::Values;

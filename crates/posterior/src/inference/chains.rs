@@ -5,7 +5,7 @@
 
 use super::checkpoint::Unit;
 use super::observer::{ChainProgress, Flow, Observer, Progress};
-use crate::diagnose::{Trace, r_hat};
+use crate::convergence::{Trace, r_hat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Info;
 use crate::posterior::{Chain, Chains};

@@ -81,7 +81,7 @@ impl Method for EnsembleInference {
         {
             return Err(Error::setting(
                 format!("anchored members need a normal prior, and this one is '{}'", prior.name()),
-                "leave --set anchored=true out, or use --prior normal",
+                "leave ⟨set anchored=true⟩ out, or use ⟨prior=normal⟩",
             ));
         }
         let member = Member { settings: self.settings.clone() };

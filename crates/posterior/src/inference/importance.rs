@@ -9,7 +9,7 @@ use super::checkpoint::Unit;
 use super::observer::{Flow, Observer, Progress};
 use super::train::{BATCH_SIZE, EPOCHS, FitSummary};
 use super::{Fit, Method, MethodEntry, find};
-use crate::diagnose::{Weights, importance_weights};
+use crate::convergence::{Weights, importance_weights};
 use crate::error::{Error, ErrorKind, Result};
 use crate::optim::LEARNING_RATE;
 use crate::posterior::{Posterior, PriorDraws, WeightedPosterior};
@@ -177,7 +177,7 @@ impl Method for ImportanceSampling {
         let chosen: Vec<usize> = (0..counts.len()).filter(|s| counts[*s] > 0).collect();
         if chosen.len().saturating_mul(problem.dim()) > NUMBERS {
             let what = format!("{} draws of {} parameters do not fit into memory", chosen.len(), problem.dim());
-            return Err(Error::setting(what, format!("use --set kept={} or fewer", (NUMBERS / problem.dim()).max(1))));
+            return Err(Error::setting(what, format!("use ⟨set kept={}⟩ or fewer", (NUMBERS / problem.dim()).max(1))));
         }
         let mut w = Vec::with_capacity(chosen.len() * problem.dim());
         // Draws follow from their keys: they are made again rather than all kept.

@@ -117,7 +117,7 @@ impl LinearInference {
         if last.start > 0 {
             return Err(Error::setting(
                 "linear has no hidden layers to learn, and this network has",
-                "leave --network out and choose --set features=…, or use last-layer",
+                "leave ⟨network⟩ out and choose ⟨set features=…⟩, or use last-layer",
             ));
         }
         let noise = vec![problem.likelihood().initial_noise(); problem.dim() - last.len()];
@@ -127,13 +127,13 @@ impl LinearInference {
                     "linear is exact for normal noise alone, and the likelihood is '{}'",
                     problem.likelihood().name()
                 ),
-                "use last-layer or mean-field with --network linear",
+                "use last-layer or mean-field with ⟨network=linear⟩",
             ));
         }
         let prior = normal_prior(problem, last).ok_or_else(|| {
             let what =
                 format!("linear is exact for a normal prior alone, and this one is '{}'", problem.prior().name());
-            Error::setting(what, "use --prior normal, or mean-field with --network linear")
+            Error::setting(what, "use ⟨prior=normal⟩, or mean-field with ⟨network=linear⟩")
         })?;
         Ok((last, prior))
     }
@@ -182,7 +182,7 @@ impl Method for LinearInference {
             last.len(),
             1,
             false,
-            "use fewer features, or mean-field with --network linear",
+            "use fewer features, or mean-field with ⟨network=linear⟩",
         )?;
         let mut w = problem.initial_zero();
         let features = features_and_one(problem, last, &w);

@@ -79,7 +79,7 @@ pub use stochastic_chain::StochasticTrainer;
 pub use swag::{PathMoments, SwagInference, SwagTrainer};
 pub use train::{EpochRecord, FitSummary, StepPlan, Stepper};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::nn::NetworkSpec;
 use crate::posterior::Posterior;
 use crate::problem::Problem;
@@ -201,15 +201,15 @@ pub fn methods() -> Vec<&'static MethodEntry> {
 
 /// Adds a method of another crate: it is then found by its name, in configurations and model files too. An error where the name is taken.
 pub fn register_method(entry: MethodEntry) -> Result<()> {
-    if crate::fitted::find_model(entry.name).is_some() {
-        let what = format!("there is a method '{}' already", entry.name);
-        return Err(Error::setting(what, "give the new one another name, and register it once"));
-    }
     REGISTERED.add(entry)
 }
 
 /// A method by name.
 pub fn find(name: &str) -> Result<&'static MethodEntry> {
-    let models: Vec<&str> = crate::fitted::ModelEntry::all().iter().map(|m| m.name).collect();
-    REGISTERED.get(name).ok_or_else(|| REGISTERED.unknown(name, &models))
+    find_beside(name, &[])
+}
+
+/// A method by name; the error about an unknown one knows of `others` too.
+pub(crate) fn find_beside(name: &str, others: &[&str]) -> Result<&'static MethodEntry> {
+    REGISTERED.get(name).ok_or_else(|| REGISTERED.unknown(name, others))
 }

@@ -179,7 +179,7 @@ impl StochasticChain<'_> {
         }
         Err(Error::numerical(
             format!("the log-likelihood became {value} at step {}", self.steps),
-            "lower the learning rate (--set learning_rate=0.0001) or look for extreme values in the data",
+            "lower the learning rate (⟨set learning_rate=0.0001⟩) or look for extreme values in the data",
         ))
     }
 

@@ -130,7 +130,7 @@ impl Tempering {
 fn diverged(what: &str, value: f64, step: u64) -> Error {
     Error::numerical(
         format!("the {what} became {value} at step {step}"),
-        "lower the learning rate (--set learning_rate=0.0005) or look for extreme values in the data",
+        "lower the learning rate (⟨set learning_rate=0.0005⟩) or look for extreme values in the data",
     )
 }
 

@@ -11,6 +11,7 @@ mod read;
 pub(crate) use read::{Refusal, read_all};
 pub use read::{read_file, read_text};
 
+pub use crate::error::show_bytes as show;
 use crate::error::{ErrorKind, Place, Result};
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -85,7 +86,7 @@ impl Budget {
             left: self.left(),
             limit: self.limit,
             open_ended: false,
-            fix: fix.to_owned(),
+            fix: fix.into(),
         }
         .into())
     }
@@ -104,16 +105,6 @@ pub fn product(sizes: &[usize]) -> u128 {
 /// Bytes of an array of so many `T`.
 pub fn array<T>(sizes: &[usize]) -> u128 {
     product(sizes).saturating_mul(size_of::<T>() as u128)
-}
-
-/// Bytes as people say them.
-pub fn show(bytes: u128) -> String {
-    match bytes as f64 {
-        b if b >= 1e15 => format!("{:.0e} GB", b / 1e9),
-        b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
-        b if b >= 1e6 => format!("{:.0} MB", b / 1e6),
-        b => format!("{:.0} kB", (b / 1e3).ceil()),
-    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(crate) fn read_all(mut stream: impl Read, what: &str, fix: &str) -> std::res
                 left: budget.left(),
                 limit: budget.limit,
                 open_ended: true,
-                fix: fix.to_owned(),
+                fix: fix.into(),
             };
             return Err(Refusal::Memory(kind.into()));
         }

@@ -9,14 +9,13 @@ pub use defaults::FEW;
 pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Plan, Recipe, Resolved, ResolvedModel};
 
-use crate::apply::calibrate::Calibration;
 use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
-use crate::diagnose::Mixing;
 use crate::error::{Error, Result};
-use crate::fitted::{Fitted, How, ModelFit, NetworkFit, predict_blocks};
+use crate::fitted::{Fitted, How, Mixing, ModelFit, NetworkFit, predict_blocks};
 use crate::inference::{Fingerprint, FitSummary, Observer, check_memory};
 use crate::likelihood::Likelihood;
 use crate::posterior::{Chains, Posterior};
+use crate::predict::calibration::Calibration;
 use crate::predict::{Predictive, TargetScale};
 use crate::rng::{Hash, Key};
 use crate::score::{Needs, ScoreBuilder, Scored};

@@ -161,6 +161,10 @@ impl Recipe {
         let Some(entry) = self.method.name.as_deref().and_then(fitted::find_model) else {
             return Ok(Plan::Network(Box::new(self.resolve(encoder)?)));
         };
+        if inference::methods().iter().any(|m| m.name == entry.name) {
+            let what = format!("two methods are named '{}'", entry.name);
+            return Err(Error::setting(what, "register the one of another crate under another name"));
+        }
         let settings = entry.settings(&self.method.pairs())?;
         let (recipe, outcome, width) = self.outcome(encoder);
         let (chosen, likelihood) = recipe.resolve_likelihood(outcome, width, entry.real_likelihood)?;
@@ -220,7 +224,7 @@ impl Recipe {
                     word(entry.outcome),
                     word(outcome)
                 ),
-                "leave it out, or say what the target is with --task regression, classification or count",
+                "leave it out, or say what the target is with ⟨task⟩ (regression, classification or count)",
             ));
         }
         let settings = Settings::resolve(entry.settings, &self.likelihood.pairs(), &format!("likelihood '{chosen}'"))?;
@@ -230,7 +234,9 @@ impl Recipe {
 
     /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
     pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
-        let method_entry = inference::find(self.method.name.as_deref().unwrap_or(defaults::WITH_FEW_ROWS))?;
+        let models: Vec<&str> = ModelEntry::all().iter().map(|m| m.name).collect();
+        let name = self.method.name.as_deref().unwrap_or(defaults::WITH_FEW_ROWS);
+        let method_entry = inference::find_beside(name, &models)?;
         let method = method_entry.configure(&self.method.pairs())?;
         let (chosen, likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
         let spec = method.network(&self.network)?;

@@ -9,8 +9,9 @@
 
 use super::linearised_pairs::{by_pair, packed};
 use crate::math::{Mat, Real, Threads, gemm};
-use crate::nn::{AffineBlock, JacobianFactors};
+use crate::nn::AffineBlock;
 use crate::posterior::{BlockGaussian, GaussianBlock};
+use crate::problem::JacobianFactors;
 use crate::problem::curvature::{pair_sizes, pairs, write_jacobians};
 use crate::simd_fn;
 

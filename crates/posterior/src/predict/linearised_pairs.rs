@@ -6,7 +6,8 @@
 use super::linearised_forms::grow;
 use crate::math::linalg::dot;
 use crate::math::{Mat, Threads, gemm};
-use crate::nn::{AffineBlock, JacobianFactors};
+use crate::nn::AffineBlock;
+use crate::problem::JacobianFactors;
 use crate::problem::curvature::{outer, pair_sizes};
 use crate::simd_fn;
 use rayon::prelude::*;

@@ -6,8 +6,9 @@
 use super::linearised_forms::whole_factor;
 use crate::math::linalg::lower_triangle;
 use crate::math::{Real, simd};
-use crate::nn::{AffineBlock, JacobianFactors};
+use crate::nn::AffineBlock;
 use crate::posterior::BlockGaussian;
+use crate::problem::JacobianFactors;
 use crate::simd_fn;
 
 /// Columns that are summed together: one vector of AVX-512, two of AVX2.

@@ -1,5 +1,6 @@
 //! From a posterior to a predictive distribution: p(y | x, D) ≈ (1/S) Σₛ p(y | f_{wₛ}(x)), wₛ ~ q.
 
+pub mod calibration;
 mod crps;
 mod distance;
 mod gaussians;

@@ -5,11 +5,13 @@
 
 pub mod curvature;
 mod density;
+mod jacobian;
 mod log_density;
 mod moments;
 mod rows;
 
 pub use density::Density;
+pub use jacobian::JacobianFactors;
 pub use log_density::{FnDensity, LogDensity, MixedDensity, Rejection, RoughDensity};
 pub use moments::MomentsDensity;
 pub use rows::Rows;

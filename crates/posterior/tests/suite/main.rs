@@ -48,4 +48,5 @@ mod samplers;
 mod scores;
 mod simulated_calibration;
 mod source;
+mod structure;
 mod swag;

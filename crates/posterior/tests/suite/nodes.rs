@@ -3,8 +3,9 @@
 use posterior::math::{MatRef, Real, Threads};
 use posterior::nn::{
     Activation, AffineKind, AnyNetwork, Dense, Embedding, Gradient, Graph, GraphBuilder, GroupNorm, Interpolation,
-    JacobianFactors, Mode, Network, NetworkSpec, Noisy, Op, Pass, PixelShuffle, RowNoise, Shape, Upsample, Weights,
+    Mode, Network, NetworkSpec, Noisy, Op, Pass, PixelShuffle, RowNoise, Shape, Upsample, Weights,
 };
+use posterior::problem::JacobianFactors;
 use posterior::rng::{Key, fill_normals};
 use posterior_testing::expect_gradient;
 

@@ -43,7 +43,7 @@ fn problems(problem: &Problem, count: usize) -> Result<Vec<Problem>> {
         )),
         members if members.len() != count => Err(Error::setting(
             format!("the start has {} members, and members is {count}", members.len()),
-            format!("use --set members={}", members.len()),
+            format!("use ⟨set members={}⟩", members.len()),
         )),
         members => members
             .iter()
@@ -60,7 +60,7 @@ pub(super) fn no_point(start: &dyn Posterior) -> Error {
     let what = format!("a posterior of kind '{}' has no point to start from", start.kind());
     let fix = match start.members().len() {
         0 | 1 => "start from a model fitted by map, ml, mean-field or laplace, or an imported one".to_owned(),
-        members => format!("use --set members={members} for a Gaussian at each of its members"),
+        members => format!("use ⟨set members={members}⟩ for a Gaussian at each of its members"),
     };
     Error::setting(what, fix)
 }

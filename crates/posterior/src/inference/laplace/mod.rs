@@ -284,7 +284,7 @@ fn told(at: &LaplaceApproximation, observer: &mut dyn Observer) {
     let text: Vec<String> = factors.iter().map(|f| format!("{f:.3e}")).collect();
     if factors.iter().any(|f| !(1e-3..=1e3).contains(f)) {
         observer.warn(&format!(
-            "the prior's precision was multiplied by {}: the prior (--set prior.weight_std) is far from what the data say",
+            "the prior's precision was multiplied by {}: the prior (prior.weight_std) is far from what the data say",
             text.join(", ")
         ));
     }

@@ -7,7 +7,8 @@
 use super::pass::{ChunkPass, Data, ggn as finished, rows_per_chunk};
 use super::{Curvature, FullCurvature, Ggn, Subset};
 use crate::math::{Mat, Threads, gemm};
-use crate::nn::{AffineBlock, JacobianFactors};
+use crate::nn::AffineBlock;
+use crate::problem::JacobianFactors;
 use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;

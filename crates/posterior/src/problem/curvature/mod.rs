@@ -1,7 +1,7 @@
 //! Curvature of the log-likelihood: the generalised Gauss–Newton matrix G = Σₙ ωₙ JₙᵀHₙJₙ, whole, as Kronecker factors, or its diagonal.
 //!
 //! Jₙ = df(xₙ)/dw, Hₙ = −d² log p/df² ([`crate::likelihood::Likelihood::hessian_row`]), ωₙ the row's weight. With Jₙ = x̃ₙ ⊗ gₙ layer by layer
-//! (`nn/linearise.rs`) rows are streamed and no N × K × P array exists. Everything in f64, the same bits on any number of threads.
+//! (`problem/jacobian.rs`) rows are streamed and no N × K × P array exists. Everything in f64, the same bits on any number of threads.
 //!
 //! | structure | what | memory | work a row |
 //! |---|---|---|---|

@@ -3,7 +3,8 @@
 use super::{Ggn, Subset};
 use crate::likelihood::{Likelihood, LikelihoodOps};
 use crate::math::{MatRef, Threads};
-use crate::nn::{AffineBlock, JacobianFactors};
+use crate::nn::AffineBlock;
+use crate::problem::JacobianFactors;
 use crate::problem::Problem;
 use crate::simd_fn;
 use rayon::prelude::*;

@@ -3,10 +3,8 @@
 //! For every affine block (a dense or convolutional layer) and row, df_k/dW̃ = Σ_positions x̃ gₖᵀ with x̃ = (x, 1) and gₖ = df_k/dz. One pass forward
 //! and one vjp per output. Cost: (1 + outputs) passes; memory: rows · positions · (inputs + 1 + outputs · units) per affine block.
 
-use super::affine::AffineBlock;
-use super::network::{AnyNetwork, Workspace};
-use super::node::{Mode, Pass};
 use crate::math::{MatRef, Threads};
+use crate::nn::{AffineBlock, AnyNetwork, Mode, Pass, Workspace};
 use crate::precision::Precision;
 use std::sync::Arc;
 

@@ -10,9 +10,9 @@
 //! classes (all classes with p̄ ≥ 1 − q, and the most probable one always). It is taken from the model's own probabilities: a
 //! temperature fitted to the same rows would spoil the exchangeability.
 
+use super::{ClassUncertainty, Predictive, RealUncertainty};
 use crate::error::{Error, Result};
 use crate::likelihood::Outcome;
-use crate::predict::{ClassUncertainty, Predictive, RealUncertainty};
 use serde::{Deserialize, Serialize};
 
 /// At most so many order statistics are kept; between two of them the larger is taken, which covers more.
