@@ -127,6 +127,13 @@ pub struct Data {
     pub text: Vec<String>,
 }
 
+/// Help that lists the names of a table.
+fn named<'a>(names: impl Iterator<Item = &'a str>, default: &str) -> String {
+    let names: Vec<&str> = names.collect();
+    let (last, first) = names.split_last().unwrap_or((&"", &[]));
+    format!("{} or {last} [default: {default}]", first.join(", "))
+}
+
 /// What is modelled, and how.
 #[derive(Debug, Clone, Args)]
 pub struct Recipe {
@@ -136,11 +143,9 @@ pub struct Recipe {
     /// relu, tanh, gelu, sigmoid or silu, for a network given by widths [default: tanh]
     #[arg(long, value_name = "NAME")]
     pub activation: Option<String>,
-    /// gaussian, heteroscedastic, student-t, categorical, bernoulli or poisson [default: what suits the target]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = named(posterior::likelihood::likelihoods().iter().map(|e| e.name), "what suits the target"))]
     pub likelihood: Option<String>,
-    /// normal, laplace, scale-mixture or log-uniform [default: normal]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = named(posterior::prior::priors().iter().map(|e| e.name), "normal"))]
     pub prior: Option<String>,
     /// Network, likelihood, prior and method from a TOML file; flags go over it
     #[arg(long, value_name = "FILE")]

@@ -136,7 +136,7 @@ impl ChainReport {
                 let reason = format!(
                     "chains sit at different weights (R-hat up to {r_hat} in {name}), as they may in a network whose units can change places"
                 );
-                find(Trust::Predictions, reason, "nothing, if predictions are what you need");
+                find(Trust::Predictions, reason, "");
             } else {
                 let least = apart.iter().map(|g| g.ess_bulk.min(g.ess_tail)).fold(f64::INFINITY, f64::min);
                 let reason = format!(

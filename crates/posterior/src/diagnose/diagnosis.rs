@@ -82,7 +82,7 @@ impl Diagnosis {
                     "a posterior of kind '{}' has no density to be judged by, {held}",
                     fit.posterior.kind()
                 ),
-                advice: "rows that were not fitted to ('posterior evaluate')".to_owned(),
+                advice: "an evaluation on rows that were not fitted to".to_owned(),
             }),
             Some(weights) if !weights.is_reliable() => findings.push(Finding {
                 leaves: Trust::Predictions,
@@ -90,7 +90,7 @@ impl Diagnosis {
                     "the approximation is far from the posterior of the weights ({}), {held}",
                     measure(weights)
                 ),
-                advice: "rows that were not fitted to ('posterior evaluate'), a richer approximation, or a sampler"
+                advice: "an evaluation on rows that were not fitted to, a richer approximation, or a sampler"
                     .to_owned(),
             }),
             Some(_) => {}

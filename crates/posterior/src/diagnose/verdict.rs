@@ -64,8 +64,12 @@ impl Verdict {
             Trust::Predictions => "Trust the predictions but not the weights",
             Trust::Nothing => "Do not trust",
         };
-        let advice = if self.advice.is_empty() { String::new() } else { format!(" — to try: {}", self.advice) };
-        format!("{head}: {}{advice}.", self.reason)
+        let advice = match (self.trust, &*self.advice) {
+            (Trust::Predictions, "") => " No action needed if you only use predictions.".to_owned(),
+            (_, "") => String::new(),
+            (_, advice) => format!(" Try {advice}."),
+        };
+        format!("{head}: {}.{advice}", self.reason)
     }
 }
 
@@ -80,14 +84,14 @@ mod tests {
             reason: reason.to_owned(),
             advice: advice.to_owned(),
         };
-        let weights = finding(Trust::Predictions, "signs flip", "look at predictions");
+        let weights = finding(Trust::Predictions, "signs flip", "one mode alone");
         let chains = finding(Trust::Nothing, "chains disagree", "longer chains");
         let energy = finding(Trust::Nothing, "the tails are missing", "longer chains");
         let say = |f: &[Finding]| Verdict::of(f, "all is well".to_owned()).sentence();
         assert_eq!(say(&[]), "Trust: all is well.");
-        let one = "Trust the predictions but not the weights: signs flip — to try: look at predictions.";
+        let one = "Trust the predictions but not the weights: signs flip. Try one mode alone.";
         assert_eq!(say(std::slice::from_ref(&weights)), one);
-        let both = "Do not trust: chains disagree; the tails are missing — to try: longer chains.";
+        let both = "Do not trust: chains disagree; the tails are missing. Try longer chains.";
         assert_eq!(say(&[weights, chains.clone(), energy]), both);
         assert!(!Verdict::of(&[chains], String::new()).is_yes());
     }

@@ -71,7 +71,8 @@ fn the_library_names_no_flag() {
             let flag = line.match_indices("--").any(|(i, _)| {
                 let before = line[..i].chars().next_back();
                 let after = line[i + 2..].chars().next();
-                before.is_none_or(|c| matches!(c, ' ' | '"' | '(' | '`')) && after.is_some_and(|c| c.is_ascii_lowercase())
+                before.is_none_or(|c| matches!(c, ' ' | '"' | '(' | '`'))
+                    && after.is_some_and(|c| c.is_ascii_lowercase())
             });
             assert!(!flag, "{}: {line}", path.display());
         }

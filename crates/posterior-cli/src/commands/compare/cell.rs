@@ -71,8 +71,7 @@ fn judge(plan: &Plan, model: &Model, split: usize) -> posterior::Result<Judged> 
     Ok(match verdict.trust {
         Trust::Predictions if !chains => Judged {
             trusted: false,
-            sentence: "It is not near the posterior of the weights itself — to try: a sampler, such as hmc or nuts."
-                .into(),
+            sentence: "It is not near the posterior of the weights itself. Try a sampler, such as hmc or nuts.".into(),
         },
         _ => Judged { trusted: verdict.is_yes(), sentence: verdict.sentence() },
     })
