@@ -103,26 +103,26 @@ fn targets_that_cannot_be_learnt_are_refused() {
         "t.csv, column 't': class 'c' has one row; a class needs at least two: remove it or add rows"
     );
     assert_eq!(of(&["1", "2"], Task::Auto), "t.csv: there are 2 rows and at least 5 are needed; add rows");
-    let count = "is not a count; counts are whole numbers from 0; correct the cell, or use --task regression";
+    let count = "is not a count; counts are whole numbers from 0; correct the cell, or use task=regression";
     assert_eq!(of(&["1", "2", "-3", "4", "5"], Task::Count), format!("t.csv, line 4, column 't': -3 {count}"));
     assert_eq!(of(&["1", "2", "3", "4.5", "5"], Task::Count), format!("t.csv, line 5, column 't': 4.5 {count}"));
     for task in [Task::Regression, Task::Count] {
         assert_eq!(
             of(&["a", "a", "b", "b", "b"], task),
-            "t.csv, column 't': the target holds text, not numbers; use --task classification, or choose another target"
+            "t.csv, column 't': the target holds text, not numbers; use task=classification, or choose another target"
         );
     }
     let many: Vec<String> = (0..1001).map(|i| i.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(
         of(&many, Task::Classification),
-        "t.csv, column 't': the target has 1001 different values, too many for classes; use --task regression"
+        "t.csv, column 't': the target has 1001 different values, too many for classes; use task=regression"
     );
     let fractions: Vec<String> = (0..101).map(|i| (f64::from(i) + 0.5).to_string()).collect();
     let fractions: Vec<&str> = fractions.iter().map(String::as_str).collect();
     assert_eq!(
         of(&fractions, Task::Classification),
-        "t.csv, column 't': the target has 101 different values, too many for classes; use --task regression"
+        "t.csv, column 't': the target has 101 different values, too many for classes; use task=regression"
     );
 }
 
@@ -157,7 +157,7 @@ fn columns_without_use_are_left_out_or_refused() {
     let named = (0..51).fold("name,y\n".to_owned(), |s, i| s + &format!("n{i},{i}\n"));
     assert_eq!(
         refused(&named, &options("y")),
-        "t.csv, column 'name': the text column has 51 different values in 51 rows; leave it out with --ignore COLUMN"
+        "t.csv, column 'name': the text column has 51 different values in 51 rows; leave it out with ignore"
     );
     let large = "x,y\n1e200,1\n2,2\n3,3\n4,4\n5,5\n";
     assert_eq!(
@@ -173,11 +173,11 @@ const HOLES: &str =
 fn missing_values_are_refused_replaced_or_dropped() {
     assert_eq!(
         refused(HOLES, &options("y")),
-        "t.csv, line 3, column 'x': the value is missing; fill it in, or use --missing mean or --missing drop"
+        "t.csv, line 3, column 'x': the value is missing; fill it in, or use missing=mean or missing=drop"
     );
     let with = |missing| EncodeOptions { missing, ..options("y") };
     let target =
-        "t.csv, line 9, column 'y': the value is missing; a target must be there: fill it in, or use --missing drop";
+        "t.csv, line 9, column 'y': the value is missing; a target must be there: fill it in, or use missing=drop";
     assert_eq!(refused(HOLES, &with(Missing::Mean)), target);
 
     let f = fit(HOLES, &with(Missing::Drop));

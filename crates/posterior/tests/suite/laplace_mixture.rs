@@ -272,10 +272,10 @@ fn an_ensemble_to_start_from_has_a_mode_for_each_member() {
     let refuse = |problem: &Problem, members: i64| {
         try_fit(problem, &[("members", Value::Int(members))], &mut Silent).unwrap_err().to_string()
     };
-    assert_eq!(refuse(&started, 4), "the start has 3 members, and members is 4; use --set members=3");
+    assert_eq!(refuse(&started, 4), "the start has 3 members, and members is 4; use members=3");
     assert_eq!(
         refuse(&started, 1),
-        "a posterior of kind 'mixture' has no point to start from; use --set members=3 for a Gaussian at each of its members"
+        "a posterior of kind 'mixture' has no point to start from; use members=3 for a Gaussian at each of its members"
     );
     let one = problem.with_start(Arc::new(PointPosterior::new(points[0].clone()))).unwrap();
     assert_eq!(
