@@ -1,7 +1,13 @@
 //! Settings of methods, likelihoods and priors: one table each, checked in one place.
 //!
 //! A row of a table carries name, help, default and what is allowed; [`Settings::resolve`] turns what the user wrote into
-//! checked values, and nothing runs on unchecked ones.
+//! checked values, and nothing runs on unchecked ones. Tables come from typed structs ([`options!`](crate::options!)) or are written by hand.
+
+mod typed;
+
+pub use typed::{Checked, NamedOptions, OptionValue, Options};
+#[doc(hidden)]
+pub use typed::{help_of, verify};
 
 use crate::error::{Error, Result, suggest};
 use serde::{Deserialize, Serialize};
@@ -212,6 +218,11 @@ impl Settings {
         let mut map = self.0.clone();
         map.insert(name.to_owned(), value);
         Settings(map)
+    }
+
+    /// A value as the type of an option; none where there is no such row or its values are of another type.
+    pub fn typed<T: OptionValue>(&self, name: &str) -> Option<T> {
+        self.0.get(name).and_then(T::of_value)
     }
 
     fn get(&self, name: &str) -> &Value {
