@@ -160,18 +160,6 @@ impl Value {
     }
 }
 
-/// Two tables one after the other, where `N` is the sum of their lengths.
-pub(crate) const fn joined<const N: usize>(first: &[Setting], second: &[Setting]) -> [Setting; N] {
-    assert!(first.len() + second.len() == N, "as long as both");
-    let mut all = [if first.is_empty() { second[0] } else { first[0] }; N];
-    let mut i = 0;
-    while i < N {
-        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
-        i += 1;
-    }
-    all
-}
-
 /// Checked settings: every row of the table has a value within its range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -206,18 +194,6 @@ impl Settings {
     /// As `(name, value)` pairs, to be resolved again: what the user gives can be laid over it.
     pub fn to_pairs(&self) -> Vec<(String, Value)> {
         self.0.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
-    }
-
-    /// Only the rows of `table`, all of which must be here.
-    pub fn restricted_to(&self, table: &[Setting]) -> Settings {
-        Settings(table.iter().map(|s| (s.name.to_owned(), self.get(s.name).clone())).collect())
-    }
-
-    /// With another value of one setting, which the caller knows to be allowed.
-    pub fn with(&self, name: &str, value: Value) -> Settings {
-        let mut map = self.0.clone();
-        map.insert(name.to_owned(), value);
-        Settings(map)
     }
 
     /// A value as the type of an option; none where there is no such row or its values are of another type.

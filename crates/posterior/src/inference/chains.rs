@@ -9,41 +9,65 @@ use crate::diagnose::{Trace, r_hat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Info;
 use crate::posterior::{Chain, Chains};
-use crate::settings::{Allowed, Default, Setting, Settings};
 use crate::snapshot::{State, Stateful};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub(super) const CHAINS: Setting = Setting {
-    name: "chains",
-    help: "independent chains, run in parallel",
-    default: Default::Int(4),
-    allowed: Allowed::Int(1, 1000),
-};
-pub(super) const DRAWS: Setting = Setting {
-    name: "draws",
-    help: "draws that each chain keeps after its warm-up",
-    default: Default::Int(500),
-    allowed: Allowed::Int(1, 100_000_000),
-};
-pub(super) const WARMUP: Setting = Setting {
-    name: "warmup",
-    help: "transitions of each chain that are thrown away, in which step size and scales are adapted",
-    default: Default::Int(500),
-    allowed: Allowed::Int(0, 100_000_000),
-};
-pub(super) const THIN: Setting = Setting {
-    name: "thin",
-    help: "transitions from one kept draw to the next",
-    default: Default::Int(1),
-    allowed: Allowed::Int(1, 100_000_000),
-};
-pub(super) const MEMORY_MIB: Setting = Setting {
-    name: "memory_mib",
-    help: "memory for draws, also while they are written, in MiB; what does not fit is thinned",
-    default: Default::Int(2048),
-    allowed: Allowed::Int(1, 1 << 30),
-};
+/// Length and number of chains: `chain_fields!(draws, warmup, thin)` with the defaults of these.
+macro_rules! chain_fields {
+    ({ $($head:tt)* } ($draws:expr, $warmup:expr, $thin:expr) $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// independent chains, run in parallel
+            chains: usize = 4 => Int(1, 1000),
+            /// draws that each chain keeps after its warm-up
+            draws: usize = $draws => Int(1, 100_000_000),
+            /// transitions of each chain that are thrown away, in which step size and scales are adapted
+            warmup: usize = $warmup => Int(0, 100_000_000),
+            /// transitions from one kept draw to the next
+            thin: usize = $thin => Int(1, 100_000_000),
+            $($rest)*
+        }
+    };
+}
+pub(super) use chain_fields;
+
+/// Memory for draws.
+macro_rules! memory_field {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// memory for draws, also while they are written, in MiB; what does not fit is thinned
+            memory_mib: usize = 2048 => Int(1, 1 << 30),
+            $($rest)*
+        }
+    };
+}
+pub(super) use memory_field;
+
+/// Options that have a part [`ChainOptions`].
+macro_rules! has_chains {
+    ($options:ty) => {
+        impl From<&$options> for $crate::inference::chains::ChainOptions {
+            fn from(o: &$options) -> Self {
+                $crate::inference::chains::ChainOptions {
+                    chains: o.chains,
+                    draws: o.draws,
+                    warmup: o.warmup,
+                    thin: o.thin,
+                    memory_mib: o.memory_mib,
+                }
+            }
+        }
+    };
+}
+pub(super) use has_chains;
+
+crate::options! {
+    /// How many chains, how long, and how much memory for them: options that samplers share.
+    pub struct ChainOptions {
+        ..chain_fields!(500, 500, 1),
+        ..memory_field!,
+    }
+}
 
 /// One turn of a chain.
 const TURN: Duration = Duration::from_millis(20);
@@ -89,11 +113,10 @@ pub struct ChainPlan {
 }
 
 impl ChainPlan {
-    /// From checked settings, for `dim` parameters; thinned to the budget of memory, which is told.
-    pub(super) fn new(settings: &Settings, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
-        let (chains, draws) = (settings.count("chains"), settings.count("draws"));
-        let plan = ChainPlan { chains, warmup: settings.count("warmup"), draws, thin: settings.count("thin") };
-        let (thinned, told) = plan.within(dim, settings.count("memory_mib"))?;
+    /// For `dim` parameters; thinned to the budget of memory, which is told.
+    pub fn new(options: &ChainOptions, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        let ChainOptions { chains, draws, warmup, thin, memory_mib } = *options;
+        let (thinned, told) = ChainPlan { chains, warmup, draws, thin }.within(dim, memory_mib)?;
         told.iter().for_each(|t| observer.warn(t));
         Ok(thinned)
     }

@@ -141,7 +141,7 @@ pub const fn verify(table: &[Setting]) {
 /// A field has one line of documentation, which is the setting's help text; a type, `usize`, `f64`, `bool` or an enum by [`word_enum!`](crate::word_enum!);
 /// a default; and, for numbers, what is allowed ([`Int`](crate::settings::Allowed::Int), [`Float`](crate::settings::Allowed::Float) or
 /// [`Above`](crate::settings::Allowed::Above)). The name after the colon is what users write for the row of the table, and may be left out. `..fields!,`
-/// takes over the fields of a macro that is written as [below](#shared-fields).
+/// takes over the fields of a macro that is written as [below](#shared-fields); `..fields!(…),` hands it arguments, such as other defaults.
 ///
 /// ```
 /// use posterior::settings::{Options, Settings, Value};
@@ -214,6 +214,9 @@ pub const fn verify(table: &[Setting]) {
 macro_rules! options {
     (@fields $head:tt { $($done:tt)* } ..$group:ident!, $($rest:tt)*) => {
         $group! { { @fields $head { $($done)* } } $($rest)* }
+    };
+    (@fields $head:tt { $($done:tt)* } ..$group:ident!($($argument:tt)*), $($rest:tt)*) => {
+        $group! { { @fields $head { $($done)* } } ($($argument)*) $($rest)* }
     };
     (@fields $head:tt { $($done:tt)* }
         #[doc = $help:literal] $field:ident: $type:ident = $default:expr => $allowed:expr, $($rest:tt)*) => {
