@@ -56,6 +56,7 @@ pub mod memory;
 pub mod model;
 pub mod nn;
 pub mod optim;
+pub mod options;
 pub mod posterior;
 mod precision;
 pub mod predict;

@@ -201,31 +201,37 @@ impl Settings {
         self.0.get(name).and_then(T::of_value)
     }
 
-    fn get(&self, name: &str) -> &Value {
-        // A name that is not in the table is a slip in this code base, caught by the conformance tests.
-        self.0.get(name).unwrap_or_else(|| panic!("the table of settings has no row '{name}'"))
+    fn get(&self, name: &str) -> Result<&Value> {
+        self.0.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            Error::setting(format!("the table of settings has no row '{name}'"), suggest(name, names))
+        })
+    }
+
+    fn wrong_type(name: &str, wanted: &str) -> Error {
+        Error::setting(format!("the setting '{name}' is not {wanted}"), "read it as what its table allows")
     }
 
     /// A number.
-    pub fn float(&self, name: &str) -> f64 {
-        self.get(name).number()
+    pub fn float(&self, name: &str) -> Result<f64> {
+        f64::of_value(self.get(name)?).ok_or_else(|| Settings::wrong_type(name, "a number"))
     }
 
     /// A whole number that is not negative.
-    pub fn count(&self, name: &str) -> usize {
-        self.float(name) as usize
+    pub fn count(&self, name: &str) -> Result<usize> {
+        usize::of_value(self.get(name)?).ok_or_else(|| Settings::wrong_type(name, "a whole number"))
     }
 
     /// Yes or no.
-    pub fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Value::Bool(true))
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        bool::of_value(self.get(name)?).ok_or_else(|| Settings::wrong_type(name, "true or false"))
     }
 
     /// A word.
-    pub fn text(&self, name: &str) -> &str {
-        match self.get(name) {
-            Value::Text(v) => v,
-            _ => "",
+    pub fn text(&self, name: &str) -> Result<&str> {
+        match self.get(name)? {
+            Value::Text(v) => Ok(v),
+            _ => Err(Settings::wrong_type(name, "a word")),
         }
     }
 }
@@ -247,8 +253,18 @@ mod tests {
     #[test]
     fn values_are_checked_and_defaults_filled() {
         let s = resolve("steps", "1e3").unwrap();
-        assert_eq!((s.count("steps"), s.float("rate"), s.text("kind")), (1000, 0.1, "a"));
-        assert_eq!(resolve("rate", "1").unwrap().float("rate"), 1.0);
+        assert_eq!((s.count("steps").unwrap(), s.float("rate").unwrap(), s.text("kind").unwrap()), (1000, 0.1, "a"));
+        assert_eq!(resolve("rate", "1").unwrap().float("rate").unwrap(), 1.0);
+    }
+
+    /// Whoever writes a table by hand reads it by name.
+    #[test]
+    fn a_misspelt_key_is_an_error() {
+        let s = resolve("steps", "3").unwrap();
+        let message = s.float("rtae").unwrap_err().to_string();
+        assert_eq!(message, "the table of settings has no row 'rtae'; did you mean 'rate'?");
+        assert!(s.flag("rate").is_err() && s.count("kind").is_err() && s.text("steps").is_err());
+        assert!(s.typed::<usize>("step").is_none());
     }
 
     #[test]
