@@ -4,7 +4,8 @@
 //! keeps the highest point it has seen, so that a model holds one point per chain: modes, not draws of the posterior.
 //! Reference: Kirkpatrick, Gelatt & Vecchi (1983), Science 220. Cost: one density a step.
 
-use super::chains::{ChainOptions, ChainPlan, Transition};
+use super::chain_options::ChainOptions;
+use super::chains::{ChainPlan, Transition};
 use super::metropolis::no_start;
 use super::observer::Observer;
 use super::sample::{GradientPrecision, Sampler, fit_by_sampling};

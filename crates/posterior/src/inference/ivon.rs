@@ -44,10 +44,12 @@ crate::options! {
         patience: usize = 0 => Int(0, 1_000_000),
         /// K: weights drawn per step
         samples: usize = 1 => Int(1, 10_000),
+        // At 0 there is no σ to estimate the curvature with.
         /// weight of the KL; 1 is Bayes, less is a tempered (cold) posterior
         beta: f64 = 1.0 => Float(1e-6, 1e6),
         /// part of the steps over which β first rises from 0
         kl_warmup: f64 = 0.0 => Float(0.0, 1.0),
+        // A MAP fit by Adam would need a learning rate of its own.
         /// means start as a fresh network's weights, or at 0
         initial_mean: IvonMean = IvonMean::Random,
         /// first curvature of −log p(y | x, w) in every weight, per row; the first σ is 1/√(rows · this + prior precision)

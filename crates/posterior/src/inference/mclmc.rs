@@ -4,7 +4,8 @@
 //! variance of the energy error of a step per parameter: the step size is scaled by (wanted/measured)^{1/6} in stages of the warm-up until it is
 //! what `energy_error` says. The first stage is short paths of NUTS, which find the place and its scale from afar. References: Robnik, De Luca, Silverstein & Seljak (2023), JMLR 24; Robnik & Seljak (2024). Cost: L/ε gradients a transition.
 
-use super::chains::{ChainPlan, Transition, chain_fields, has_chains, memory_field};
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
 use super::nuts::nuts_from;
 use super::nuts_chain::{Next, NutsRsChain, SEGMENT, SharedTarget, Told, failed, math};
 use super::observer::Observer;

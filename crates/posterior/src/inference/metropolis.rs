@@ -3,7 +3,8 @@
 //! ln s ← ln s + (a − 0.234)/(t + 1)^0.6. 0.234 is the best acceptance in many dimensions (Roberts, Gelman & Gilks 1997), where it needs
 //! O(P) transitions per independent draw: for a handful of parameters. Cost: one density a transition.
 
-use super::chains::{ChainPlan, Transition, chain_fields, has_chains, memory_field};
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
 use super::observer::Observer;
 use super::sample::{GradientPrecision, Sampler, fit_by_sampling};
 use super::starts::{Start, start_field};

@@ -3,6 +3,7 @@
 mod annealing;
 mod bbvi;
 mod bootstrap;
+mod chain_options;
 mod chains;
 mod checkpoint;
 mod checkpoint_file;
@@ -46,7 +47,8 @@ mod variational;
 pub use annealing::{Annealing, AnnealingStart};
 pub use bbvi::{BlackBox, BlackBoxTrainer};
 pub use bootstrap::{Bootstrap, bootstrap_weights};
-pub use chains::{ChainOptions, ChainPlan, MakeChain, Transition, run_chains};
+pub use chain_options::ChainOptions;
+pub use chains::{ChainPlan, MakeChain, Transition, run_chains};
 pub use checkpoint::{Checkpoint, Fingerprint, Unit};
 pub use ensemble::Ensemble;
 pub use family_trainer::FamilyTrainer;

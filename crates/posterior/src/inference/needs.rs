@@ -3,7 +3,7 @@
 //! State: numbers per parameter × P. Passes: activations of a mini-batch's rows. Data: a copy in the precision of the arithmetic. The test
 //! `tests/memory.rs` holds every method's statement against the most that its fit was seen to hold.
 
-use super::chains::ChainOptions;
+use super::chain_options::ChainOptions;
 use crate::memory::product;
 use crate::problem::Problem;
 

@@ -4,7 +4,8 @@
 //! References: Hoffman & Gelman (2014), JMLR 15; Betancourt (2017); Seyboldt, Carlson & Carpenter (2026) on the mass. Cost: up to 2^`max_depth` − 1 gradients a
 //! transition.
 
-use super::chains::{ChainPlan, Transition, chain_fields, has_chains, memory_field};
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
 use super::hmc::accept_field;
 use super::nuts_chain::{Next, NutsRsChain, SEGMENT, SharedTarget, Told, failed, math};
 use super::observer::Observer;

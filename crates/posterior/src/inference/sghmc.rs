@@ -1,7 +1,7 @@
 //! Stochastic-gradient Hamiltonian Monte Carlo (METHODS S6): noisy gradient steps with momentum on mini-batches, without an accept step. For networks and data too
 //! large for hmc; the step and its bias are in [`crate::kernel`].
 
-use super::chains::{has_chains, memory_field};
+use super::chain_options::{has_chains, memory_field};
 use super::observer::Observer;
 use super::sgld::Sgld;
 use super::starts::{Start, start_field};

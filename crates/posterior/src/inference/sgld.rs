@@ -1,7 +1,7 @@
 //! Stochastic-gradient Langevin dynamics (METHODS S6): noisy gradient steps on mini-batches, without an accept step. For networks and data too
 //! large for hmc; the step and its bias are in [`crate::kernel`].
 
-use super::chains::{has_chains, memory_field};
+use super::chain_options::{has_chains, memory_field};
 use super::observer::Observer;
 use super::starts::{Start, start_field};
 use super::stochastic_chain::{
