@@ -7,8 +7,8 @@
 
 use super::images::PUBLISHED;
 use super::{Dots, images};
-use posterior::apply::attack::{Attack, Reach, perturb};
-use posterior::apply::detect::{Detection, Doubt, detect, doubts, fooled};
+use posterior::apply::attack::{Attack, PerturbationBudget, perturb};
+use posterior::apply::detect::{Detection, UncertaintyScore, detect, fooled, uncertainty_scores};
 use posterior::artifact;
 use posterior::data::{EncodeOptions, Encoded, Values};
 use posterior::fitted::Route;
@@ -106,16 +106,20 @@ fn draws(model: &Model) -> usize {
     if most == usize::MAX { 10 } else { most }
 }
 
-fn doubts_of(model: &Model, x: &Values) -> (Vec<Doubt>, Vec<usize>) {
+fn scores_of(model: &Model, x: &Values) -> (Vec<UncertaintyScore>, Vec<usize>) {
     let predictive =
         model.fitted.predict(x, &model.how(draws(model)).by(Route::Draws)).expect("networks predict by draws");
     let classes = predictive.classes();
     let predicted = (0..predictive.rows()).map(|n| classes.predicted(n)).collect();
-    (doubts(&predictive, model.likelihood().outcome()), predicted)
+    (uncertainty_scores(&predictive, model.likelihood().outcome()), predicted)
 }
 
 /// By every measure that is not the same for all rows, in per cent.
-fn figures(known: &[Doubt], other: &[Doubt], value: fn(&Detection) -> f64) -> Vec<(&'static str, f64)> {
+fn figures(
+    known: &[UncertaintyScore],
+    other: &[UncertaintyScore],
+    value: fn(&Detection) -> f64,
+) -> Vec<(&'static str, f64)> {
     let found = known.iter().zip(other).filter_map(|(k, o)| detect(k, o)).filter(|d| !d.constant);
     found.map(|d| (d.measure, 100.0 * value(&d))).collect()
 }
@@ -170,7 +174,7 @@ pub(super) fn ood(folder: &Path, settings: &[String]) -> Result<(), String> {
     for Kind { name, models } in &judged.kinds {
         let asked = AUROC.iter().find(|(of, _)| of == name).map(|a| a.1);
         let found: Vec<_> =
-            models.iter().map(|m| [&judged.test.data.x, &other.data.x].map(|x| doubts_of(m, x).0)).collect();
+            models.iter().map(|m| [&judged.test.data.x, &other.data.x].map(|x| scores_of(m, x).0)).collect();
         let over = |value: fn(&Detection) -> f64| {
             Over::new(&found.iter().map(|[known, other]| figures(known, other, value)).collect::<Vec<_>>())
         };
@@ -215,17 +219,17 @@ fn attacked<'a>(judged: &Judged, kind: &'a Kind, attack: Attack) -> ByEpsilon<'a
         100.0 * predicted.iter().zip(data.y.iter()).filter(|(p, y)| **p as f64 == **y).count() as f64 / data.rows as f64
     };
     // All models encode alike.
-    let reach = Reach::new(&judged.kinds[0].models[0].encoder, data);
-    let unchanged: Vec<_> = models.iter().map(|m| doubts_of(m, &data.x)).collect();
+    let reach = PerturbationBudget::new(&judged.kinds[0].models[0].encoder, data);
+    let unchanged: Vec<_> = models.iter().map(|m| scores_of(m, &data.x)).collect();
     let best = EPSILONS.map(|epsilon| {
         let (mut all, mut only, mut auroc) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accuracy, mut fooled_rows) = (0.0, 0.0);
         for (model, (known, predicted)) in models.iter().zip(&unchanged) {
             let x = perturb(&*model.fitted, data, &reach, attack, epsilon, draws(model), Key::new(model.seed))
                 .expect("networks draw functions");
-            let (other, after) = doubts_of(model, &x);
+            let (other, after) = scores_of(model, &x);
             let turned = fooled(&data.y, predicted, &after);
-            let of_turned: Vec<Doubt> = other.iter().map(|d| d.of_rows(&turned)).collect();
+            let of_turned: Vec<UncertaintyScore> = other.iter().map(|d| d.of_rows(&turned)).collect();
             all.push(figures(known, &other, |d| d.tpr_at_fpr5));
             only.push(figures(known, &of_turned, |d| d.tpr_at_fpr5));
             auroc.push(figures(known, &other, |d| d.auroc));

@@ -6,7 +6,7 @@ use crate::cli::{Data, Ood};
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::page::{Page, Section, TableHtml};
 use crate::progress::notes;
-use posterior::apply::detect::{Detection, Doubt, detect, doubts};
+use posterior::apply::detect::{Detection, UncertaintyScore, detect, uncertainty_scores};
 use posterior::artifact;
 use posterior::model::Model;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ pub fn run(args: &Ood) -> anyhow::Result<()> {
     let inputs = data.chain([args.model.clone()]);
     args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
-    let known = doubts_of(args, &model, &args.known)?;
-    let other = doubts_of(args, &model, &args.other)?;
+    let known = scores_of(args, &model, &args.known)?;
+    let other = scores_of(args, &model, &args.other)?;
     let found: Vec<Detection> = known.iter().zip(&other).filter_map(|(k, o)| detect(k, o)).collect();
     let same: Vec<&str> = found.iter().filter(|d| d.constant).map(|d| d.measure).collect();
     if !same.is_empty() {
@@ -46,7 +46,7 @@ pub fn run(args: &Ood) -> anyhow::Result<()> {
 const HEAD: &[&str] = &["measure", "auroc", "aupr_out", "aupr_in", "fpr95", "tpr_at_fpr5"];
 
 fn cells(d: &Detection) -> Vec<String> {
-    // With all doubts equal there is no order to measure.
+    // With all scores equal there is no order to measure.
     let said = |v: f64| if d.constant { String::new() } else { number(v) };
     let numbers = [d.auroc, d.aupr_out, d.aupr_in, d.fpr95, d.tpr_at_fpr5].map(said);
     [d.measure.to_owned()].into_iter().chain(numbers).collect()
@@ -80,13 +80,13 @@ fn warned(found: &[Detection], n: (usize, usize)) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt>> {
+fn scores_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<UncertaintyScore>> {
     let data = Data { data: PathBuf::from(path), labels: None, text: Vec::new() };
     let encoded = model.encoder.encode(&read(&data, Some(&model.encoder))?, false)?;
     notes(&args.common, &encoded.warnings);
-    let mut all: Vec<Doubt> = Vec::new();
+    let mut all: Vec<UncertaintyScore> = Vec::new();
     model.predict_blocks(&encoded.data.x, &how(model, args.draws, false, &args.common), |_, raw| {
-        let next = doubts(&model.calibrated(raw), model.likelihood().outcome());
+        let next = uncertainty_scores(&model.calibrated(raw), model.likelihood().outcome());
         match all.is_empty() {
             true => all = next,
             false => all.iter_mut().zip(next).for_each(|(all, next)| all.values.extend(next.values)),
@@ -97,12 +97,12 @@ fn doubts_of(args: &Ood, model: &Model, path: &Path) -> anyhow::Result<Vec<Doubt
 }
 
 /// Edges that both sets share, and the part of either between them.
-fn histogram(known: &Doubt, other: &Doubt) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+fn histogram(known: &UncertaintyScore, other: &UncertaintyScore) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let all = || known.values.iter().chain(&other.values).copied();
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
     let width = if high > low { (high - low) / BINS as f64 } else { 1.0 / BINS as f64 };
     let edges = (0..=BINS).map(|i| low + width * i as f64).collect();
-    let parts = |d: &Doubt| {
+    let parts = |d: &UncertaintyScore| {
         let mut parts = vec![0.0; BINS];
         for v in &d.values {
             parts[(((v - low) / width) as usize).min(BINS - 1)] += 1.0 / d.values.len() as f64;
@@ -112,12 +112,18 @@ fn histogram(known: &Doubt, other: &Doubt) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     (edges, parts(known), parts(other))
 }
 
-fn as_json(args: &Ood, n: (usize, usize), known: &[Doubt], other: &[Doubt], found: &[Detection]) -> Value {
+fn as_json(
+    args: &Ood,
+    n: (usize, usize),
+    known: &[UncertaintyScore],
+    other: &[UncertaintyScore],
+    found: &[Detection],
+) -> Value {
     let rows = found.iter().zip(known.iter().zip(other)).map(|(d, (k, o))| {
         let (edges, parts_in, parts_out) = histogram(k, o);
         json!({
             "measure": d.measure,
-            // With all doubts equal there is no order to measure.
+            // With all scores equal there is no order to measure.
             "auroc": (!d.constant).then_some(d.auroc),
             "aupr_out": (!d.constant).then_some(d.aupr_out),
             "aupr_in": (!d.constant).then_some(d.aupr_in),
@@ -135,7 +141,7 @@ fn as_json(args: &Ood, n: (usize, usize), known: &[Doubt], other: &[Doubt], foun
     })
 }
 
-fn page(args: &Ood, known: &[Doubt], other: &[Doubt], found: &[Detection]) -> Page {
+fn page(args: &Ood, known: &[UncertaintyScore], other: &[UncertaintyScore], found: &[Detection]) -> Page {
     let charts = known.iter().zip(other).map(|(k, o)| {
         let (edges, parts_in, parts_out) = histogram(k, o);
         let bars = |label: &str, height: Vec<f64>, tone| {
@@ -178,7 +184,7 @@ fn page(args: &Ood, known: &[Doubt], other: &[Doubt], found: &[Detection]) -> Pa
                 table: Some(TableHtml { head, rows: found.iter().map(cells).collect() }),
             },
             Section {
-                heading: "Doubt about known and other rows".into(),
+                heading: "Uncertainty about known and other rows".into(),
                 text: String::new(),
                 charts: charts.collect(),
                 table: None,

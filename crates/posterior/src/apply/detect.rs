@@ -11,18 +11,18 @@ use crate::score::Roc;
 
 /// A measure of doubt with its value at every row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Doubt {
+pub struct UncertaintyScore {
     /// total, aleatoric, epistemic, disagreement or max_probability.
     pub measure: &'static str,
     /// One number per row; more is more doubt.
     pub values: Vec<f64>,
 }
 
-impl Doubt {
+impl UncertaintyScore {
     /// The same about some of the rows.
     #[must_use]
-    pub fn of_rows(&self, rows: &[usize]) -> Doubt {
-        Doubt { measure: self.measure, values: rows.iter().map(|n| self.values[*n]).collect() }
+    pub fn of_rows(&self, rows: &[usize]) -> UncertaintyScore {
+        UncertaintyScore { measure: self.measure, values: rows.iter().map(|n| self.values[*n]).collect() }
     }
 }
 
@@ -38,9 +38,11 @@ pub fn fooled(y: &[f64], before: &[usize], after: &[usize]) -> Vec<usize> {
 }
 
 /// Every measure of doubt that the kind of outcome has.
-pub fn doubts(predictive: &Predictive, outcome: Outcome) -> Vec<Doubt> {
-    let of =
-        |measure, value: &dyn Fn(usize) -> f64| Doubt { measure, values: (0..predictive.rows()).map(value).collect() };
+pub fn uncertainty_scores(predictive: &Predictive, outcome: Outcome) -> Vec<UncertaintyScore> {
+    let of = |measure, value: &dyn Fn(usize) -> f64| UncertaintyScore {
+        measure,
+        values: (0..predictive.rows()).map(value).collect(),
+    };
     if outcome == Outcome::Class {
         let c = predictive.classes();
         return vec![
@@ -75,9 +77,9 @@ pub struct Detection {
 }
 
 /// How well the measure tells the two sets apart; none where one of them has no rows.
-pub fn detect(known: &Doubt, other: &Doubt) -> Option<Detection> {
+pub fn detect(known: &UncertaintyScore, other: &UncertaintyScore) -> Option<Detection> {
     let by_doubt = Roc::new(&other.values, &known.values);
-    let negated = |d: &Doubt| d.values.iter().map(|v| -v).collect::<Vec<_>>();
+    let negated = |d: &UncertaintyScore| d.values.iter().map(|v| -v).collect::<Vec<_>>();
     let by_certainty = Roc::new(&negated(known), &negated(other));
     let mut all = known.values.iter().chain(&other.values);
     let first = all.next()?;

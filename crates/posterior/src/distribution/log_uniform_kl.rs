@@ -111,7 +111,7 @@ mod tests {
         for log_alpha in [-6.0, -1.0, 0.5, 4.0] {
             expect_gradient(|p: &[f64]| (log_uniform_kl(p[0]), vec![log_uniform_kl_slope(p[0])]), &[log_alpha], 1e-9);
         }
-        // At m = 0 nothing pulls, and σ has no slope.
+        // At m = 0 nothing penalties, and σ has no slope.
         let (a, b) = slopes::<f32, false>(0.0, 0.3);
         assert!(a == 0.0 && b.abs() < 1e-6);
     }

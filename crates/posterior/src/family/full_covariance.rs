@@ -14,7 +14,7 @@ use super::{Family, check_memory};
 use crate::error::Result;
 use crate::math::Real;
 use crate::math::elementwise::dot;
-use crate::optim::{AdamStep, Pull, ascend, overlapping};
+use crate::optim::{AdamStep, GaussianPenalty, ascend, overlapping};
 use crate::rng::{Key, fill_normals_par};
 use crate::simd_fn;
 use crate::snapshot::{State, Stateful};
@@ -103,27 +103,27 @@ fn diagonal(rho: f32) -> f32 {
 }
 
 impl Rows {
-    fn draw(&mut self, noise: &[f32], pulls: &[Pull]) {
+    fn draw(&mut self, noise: &[f32], penalties: &[GaussianPenalty]) {
         self.kl = 0.0;
         let mut start = 0;
         let end = self.first + self.mean.len();
-        for pull in overlapping(pulls, self.first..end) {
-            for i in pull.range.start.max(self.first)..pull.range.end.min(end) {
+        for penalty in overlapping(penalties, self.first..end) {
+            for i in penalty.range.start.max(self.first)..penalty.range.end.min(end) {
                 let (row, r) = (&self.lower[start..=start + i], i - self.first);
                 start += i + 1;
                 self.drawn[r] = self.mean[r] + dot(row, &noise[..=i]) as f32;
-                let squares = dot(row, row) + f64::from(self.mean[r] - pull.centre).powi(2);
-                self.kl += pull.kl_constant + 0.5 * f64::from(pull.precision) * squares - f64::from(row[i]).ln();
+                let squares = dot(row, row) + f64::from(self.mean[r] - penalty.centre).powi(2);
+                self.kl += penalty.kl_constant + 0.5 * f64::from(penalty.precision) * squares - f64::from(row[i]).ln();
             }
         }
     }
 
-    fn update(&mut self, draws: Draws<'_>, pulls: &[Pull], beta: f32, step: AdamStep) {
+    fn update(&mut self, draws: Draws<'_>, penalties: &[GaussianPenalty], beta: f32, step: AdamStep) {
         let mut start = 0;
         let end = self.first + self.mean.len();
-        for pull in overlapping(pulls, self.first..end) {
-            let bt = beta * pull.precision;
-            for i in pull.range.start.max(self.first)..pull.range.end.min(end) {
+        for penalty in overlapping(penalties, self.first..end) {
+            let bt = beta * penalty.precision;
+            for i in penalty.range.start.max(self.first)..penalty.range.end.min(end) {
                 let (left, at, r) = (start..start + i, start + i, i - self.first);
                 start += i + 1;
                 let (lower, first, second) = (&mut self.lower, &mut self.lower_first, &mut self.lower_second);
@@ -134,7 +134,7 @@ impl Rows {
                 let on_rho = (g_noise + (beta / s - bt * s)) * softplus_slope::<false>(s);
                 ascend::<false>(&mut self.rho[r], &mut first[at], &mut second[at], on_rho, step);
                 lower[at] = diagonal(self.rho[r]);
-                let on_mean = g - bt * (self.mean[r] - pull.centre);
+                let on_mean = g - bt * (self.mean[r] - penalty.centre);
                 let (first, second) = (&mut self.mean_first[r], &mut self.mean_second[r]);
                 ascend::<false>(&mut self.mean[r], first, second, on_mean, step);
             }
@@ -204,11 +204,11 @@ impl FullCovariance {
 }
 
 impl Family for FullCovariance {
-    fn draw(&mut self, key: Key, pulls: &[Pull], w: &mut [f32]) -> f64 {
+    fn draw(&mut self, key: Key, penalties: &[GaussianPenalty], w: &mut [f32]) -> f64 {
         let slot = self.slot();
         let noise = &mut self.noise[slot];
         fill_normals_par(key, noise);
-        self.groups.par_iter_mut().for_each(|rows| rows.draw(noise, pulls));
+        self.groups.par_iter_mut().for_each(|rows| rows.draw(noise, penalties));
         let mut kl = 0.0;
         for rows in &self.groups {
             w[rows.first..][..rows.drawn.len()].copy_from_slice(&rows.drawn);
@@ -223,13 +223,13 @@ impl Family for FullCovariance {
         self.remembered += 1;
     }
 
-    fn update(&mut self, gradient: &[f32], share: f32, pulls: &[Pull], beta: f64, rate: f64) {
+    fn update(&mut self, gradient: &[f32], share: f32, penalties: &[GaussianPenalty], beta: f64, rate: f64) {
         self.accumulate(gradient, share);
         self.remembered = 0;
         self.steps += 1;
         let step = AdamStep::new(self.steps, rate);
         let draws = Draws { gradients: &self.gradients, noise: &self.noise, dim: self.dim };
-        self.groups.par_iter_mut().for_each(|rows| rows.update(draws, pulls, beta as f32, step));
+        self.groups.par_iter_mut().for_each(|rows| rows.update(draws, penalties, beta as f32, step));
     }
 
     fn is_finite(&self) -> bool {

@@ -15,7 +15,7 @@
 
 use crate::error::Result;
 use crate::math::Real;
-use crate::optim::{BLOCKS_PER_TASK, Pull, overlapping};
+use crate::optim::{BLOCKS_PER_TASK, GaussianPenalty, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
 use crate::simd_fn;
 use crate::snapshot::{State, Stateful};
@@ -44,7 +44,7 @@ struct Sums {
 pub struct Ivon {
     blocks: Vec<Block>,
     sums: Vec<Sums>,
-    pulls: Vec<Pull>,
+    penalties: Vec<GaussianPenalty>,
     /// β₁: what is left of the mean gradient after a step.
     beta1: f64,
     dim: usize,
@@ -53,26 +53,26 @@ pub struct Ivon {
     beta: f64,
 }
 
-/// What is the same for all parameters under one pull.
+/// What is the same for all parameters under one penalty.
 #[derive(Debug, Clone, Copy)]
 struct Scalars {
     beta: f32,
     /// βτ
-    pull: f32,
+    penalty: f32,
     centre: f32,
     floor: f32,
 }
 
 impl Scalars {
-    fn new(beta: f64, pull: &Pull) -> Scalars {
+    fn new(beta: f64, penalty: &GaussianPenalty) -> Scalars {
         let beta = beta as f32;
-        Scalars { beta, pull: beta * pull.precision, centre: pull.centre, floor: beta * PRECISION_FLOOR }
+        Scalars { beta, penalty: beta * penalty.precision, centre: penalty.centre, floor: beta * PRECISION_FLOOR }
     }
 
     /// H + βτ
     #[inline(always)]
     fn scaled_precision(self, hessian: f32) -> f32 {
-        Real::max(hessian + self.pull, self.floor)
+        Real::max(hessian + self.penalty, self.floor)
     }
 }
 
@@ -115,7 +115,7 @@ fn newton<const F: bool>(
     let change = rates.curvature * (-product * (before / scalars.beta) - *hessian);
     *hessian += Real::mul_add::<F>(0.5 * change, change / before, change);
     *momentum = Real::mul_add::<F>(rates.gradient, g - *momentum, *momentum);
-    let ascent = rates.corrected_step * *momentum - rates.step * scalars.pull * (*mean - scalars.centre);
+    let ascent = rates.corrected_step * *momentum - rates.step * scalars.penalty * (*mean - scalars.centre);
     *mean += ascent / scalars.scaled_precision(*hessian);
 }
 
@@ -189,8 +189,8 @@ simd_fn! {
 }
 
 impl Ivon {
-    /// Starts at the given means and H the same everywhere; `draws` is how many draws a step averages over, `pulls` is the prior.
-    pub fn new(mean: &[f32], hessian: f32, pulls: Vec<Pull>, draws: usize, beta1: f64) -> Ivon {
+    /// Starts at the given means and H the same everywhere; `draws` is how many draws a step averages over, `penalties` is the prior.
+    pub fn new(mean: &[f32], hessian: f32, penalties: Vec<GaussianPenalty>, draws: usize, beta1: f64) -> Ivon {
         let zero = [0.0f32; BLOCK];
         let mut start = Block { mean: zero, hessian: [hessian; BLOCK], momentum: zero };
         let blocks: Vec<Block> = mean
@@ -201,17 +201,17 @@ impl Ivon {
             })
             .collect();
         let sums = if draws > 1 { vec![Sums { gradient: zero, product: zero }; blocks.len()] } else { Vec::new() };
-        Ivon { blocks, sums, pulls, beta1, dim: mean.len(), steps: 0, beta: 1.0 }
+        Ivon { blocks, sums, penalties, beta1, dim: mean.len(), steps: 0, beta: 1.0 }
     }
 
     /// Draws w; `beta` is the weight of the KL from here on.
     pub fn draw(&mut self, key: Key, beta: f64, w: &mut [f32]) {
         self.beta = beta;
-        let pulls = &self.pulls;
+        let penalties = &self.penalties;
         let blocks = self.blocks.par_iter().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(w.par_chunks_mut(BLOCK)).enumerate().for_each(|(b, (state, w))| {
             f32::fill_block(key.block(b as u64), w);
-            for_pulls(pulls, beta, b, w.len(), |_, scalars, from, to| {
+            for_penalties(penalties, beta, b, w.len(), |_, scalars, from, to| {
                 draw_block(&state.mean[from..to], &state.hessian[from..to], scalars, &mut w[from..to]);
             });
         });
@@ -227,10 +227,10 @@ impl Ivon {
 
     /// Takes the step of the last draw, w, with its gradient; `rate` is α, `curvature_rate` is ρ.
     pub fn update(&mut self, w: &[f32], gradient: &[f32], rate: f64, curvature_rate: f64) {
-        let (rates, beta, pulls) = (self.next_rates(rate, curvature_rate), self.beta, &self.pulls);
+        let (rates, beta, penalties) = (self.next_rates(rate, curvature_rate), self.beta, &self.penalties);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(w.par_chunks(BLOCK)).zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, ((state, w), g))| {
-            for_pulls(pulls, beta, b, g.len(), |_, scalars, from, to| {
+            for_penalties(penalties, beta, b, g.len(), |_, scalars, from, to| {
                 let Block { mean, hessian, momentum } = state;
                 let state = (&mut mean[from..to], &mut hessian[from..to], &mut momentum[from..to]);
                 update_block(state.0, state.1, state.2, &w[from..to], &g[from..to], scalars, rates);
@@ -240,10 +240,11 @@ impl Ivon {
 
     /// Takes the step of the draws summed by [`Ivon::accumulate`], and empties the sums.
     pub fn update_accumulated(&mut self, rate: f64, curvature_rate: f64) {
-        let (rates, beta, pulls, dim) = (self.next_rates(rate, curvature_rate), self.beta, &self.pulls, self.dim);
+        let (rates, beta, penalties, dim) =
+            (self.next_rates(rate, curvature_rate), self.beta, &self.penalties, self.dim);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(self.sums.par_iter_mut()).enumerate().for_each(|(b, (state, sums))| {
-            for_pulls(pulls, beta, b, (dim - b * BLOCK).min(BLOCK), |_, scalars, from, to| {
+            for_penalties(penalties, beta, b, (dim - b * BLOCK).min(BLOCK), |_, scalars, from, to| {
                 let Block { mean, hessian, momentum } = state;
                 let state = (&mut mean[from..to], &mut hessian[from..to], &mut momentum[from..to]);
                 let (g, product) = (&sums.gradient[from..to], &sums.product[from..to]);
@@ -269,10 +270,16 @@ impl Ivon {
     pub fn kl(&self) -> f64 {
         let block_kl = |(b, state): (usize, &Block)| {
             let mut kl = 0.0;
-            for_pulls(&self.pulls, self.beta, b, (self.dim - b * BLOCK).min(BLOCK), |pull, scalars, from, to| {
-                kl += pull.kl_constant * (to - from) as f64;
-                kl += kl_block(&state.mean[from..to], &state.hessian[from..to], pull.precision, scalars);
-            });
+            for_penalties(
+                &self.penalties,
+                self.beta,
+                b,
+                (self.dim - b * BLOCK).min(BLOCK),
+                |penalty, scalars, from, to| {
+                    kl += penalty.kl_constant * (to - from) as f64;
+                    kl += kl_block(&state.mean[from..to], &state.hessian[from..to], penalty.precision, scalars);
+                },
+            );
             kl
         };
         // Summed in the order of the blocks: threads do not change the bits.
@@ -284,7 +291,7 @@ impl Ivon {
     pub fn moments(&self) -> (Vec<f32>, Vec<f32>) {
         let (mut mean, mut std) = (Vec::with_capacity(self.dim), Vec::with_capacity(self.dim));
         for (b, state) in self.blocks.iter().enumerate() {
-            for_pulls(&self.pulls, self.beta, b, (self.dim - b * BLOCK).min(BLOCK), |_, scalars, from, to| {
+            for_penalties(&self.penalties, self.beta, b, (self.dim - b * BLOCK).min(BLOCK), |_, scalars, from, to| {
                 mean.extend_from_slice(&state.mean[from..to]);
                 let hessian = state.hessian[from..to].iter();
                 std.extend(hessian.map(|h| (scalars.beta / scalars.scaled_precision(*h)).sqrt()));
@@ -304,11 +311,17 @@ impl Stateful for Ivon {
     }
 }
 
-/// Calls `f` with every pull that touches block `b`, what follows from it, and the part of the block it is for.
-fn for_pulls(pulls: &[Pull], beta: f64, b: usize, n: usize, mut f: impl FnMut(&Pull, Scalars, usize, usize)) {
+/// Calls `f` with every penalty that touches block `b`, what follows from it, and the part of the block it is for.
+fn for_penalties(
+    penalties: &[GaussianPenalty],
+    beta: f64,
+    b: usize,
+    n: usize,
+    mut f: impl FnMut(&GaussianPenalty, Scalars, usize, usize),
+) {
     let start = b * BLOCK;
-    for pull in overlapping(pulls, start..start + n) {
-        let (from, to) = (pull.range.start.max(start) - start, pull.range.end.min(start + n) - start);
-        f(pull, Scalars::new(beta, pull), from, to);
+    for penalty in overlapping(penalties, start..start + n) {
+        let (from, to) = (penalty.range.start.max(start) - start, penalty.range.end.min(start + n) - start);
+        f(penalty, Scalars::new(beta, penalty), from, to);
     }
 }

@@ -15,14 +15,14 @@
 //! the teams' parts of C and of the KL are added in order: the bits do not depend on the threads.
 
 use super::low_rank_kernels::{Block, Column, TILE, Terms, add_product, inverse_variances, multiply, update_tile};
-use super::mean_field::{for_pulls, inverse_softplus};
+use super::mean_field::{for_penalties, inverse_softplus};
 use super::mean_field_kernels::{STD_FLOOR, draw_block, kl_block};
 use super::{Family, check_memory};
 use crate::error::Result;
 use crate::math::Real;
 use crate::math::elementwise::{axpy, dot};
 use crate::math::linalg::invert_in_place;
-use crate::optim::{AdamStep, Pull};
+use crate::optim::{AdamStep, GaussianPenalty};
 use crate::rng::{BLOCK, Key, Normals, fill_normals};
 use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
@@ -68,7 +68,7 @@ pub struct LowRank {
 }
 
 impl Team {
-    fn draw(&mut self, key: Key, first_block: usize, z: &[f32], pulls: &[Pull], w: &mut [f32]) {
+    fn draw(&mut self, key: Key, first_block: usize, z: &[f32], penalties: &[GaussianPenalty], w: &mut [f32]) {
         let rank = z.len();
         self.inner.fill(0.0);
         self.kl = 0.0;
@@ -86,15 +86,15 @@ impl Team {
                     *sum += dot(scaled, &other.u[..n]);
                 }
             }
-            for_pulls(pulls, number, n, |pull, from, to| {
-                let squares: f64 = if pull.precision > 0.0 {
+            for_penalties(penalties, number, n, |penalty, from, to| {
+                let squares: f64 = if penalty.precision > 0.0 {
                     columns.iter().map(|c| dot(&c.u[from..to], &c.u[from..to])).sum()
                 } else {
                     0.0
                 };
-                self.kl += pull.kl_constant * (to - from) as f64
-                    + 0.5 * f64::from(pull.precision) * squares
-                    + kl_block(&block.mean[from..to], &block.std[from..to], pull.centre, pull.precision);
+                self.kl += penalty.kl_constant * (to - from) as f64
+                    + 0.5 * f64::from(penalty.precision) * squares
+                    + kl_block(&block.mean[from..to], &block.std[from..to], penalty.centre, penalty.precision);
             });
         }
     }
@@ -111,14 +111,14 @@ impl Team {
         }
     }
 
-    fn update(&mut self, gradient: &[f32], first_block: usize, pulls: &[Pull], terms: Terms<'_>) {
+    fn update(&mut self, gradient: &[f32], first_block: usize, penalties: &[GaussianPenalty], terms: Terms<'_>) {
         let rank = terms.z.len();
         let parts = if self.sums.is_empty() { 0 } else { 2 + rank };
         for (b, (block, g)) in self.blocks.iter_mut().zip(gradient.chunks(BLOCK)).enumerate() {
             let columns = &mut self.columns[b * rank..(b + 1) * rank];
             let sums = &mut self.sums[b * parts..(b + 1) * parts];
-            for_pulls(pulls, first_block + b, g.len(), |pull, from, to| {
-                let terms = Terms { centre: pull.centre, precision: pull.precision, ..terms };
+            for_penalties(penalties, first_block + b, g.len(), |penalty, from, to| {
+                let terms = Terms { centre: penalty.centre, precision: penalty.precision, ..terms };
                 for at in (from..to).step_by(TILE) {
                     let g = &g[at..to.min(at + TILE)];
                     update_tile(block, columns, at, g, sums, terms, &mut self.scratch[..rank * TILE]);
@@ -216,13 +216,13 @@ impl LowRank {
 }
 
 impl Family for LowRank {
-    fn draw(&mut self, key: Key, pulls: &[Pull], w: &mut [f32]) -> f64 {
+    fn draw(&mut self, key: Key, penalties: &[GaussianPenalty], w: &mut [f32]) -> f64 {
         let per_team = self.per_team();
         // Blocks are keyed by their numbers, so the last of all numbers is free.
         fill_normals(key.derive(u64::MAX), &mut self.z);
         let z = &self.z;
         let teams = self.teams.par_iter_mut().zip(w.par_chunks_mut(per_team * BLOCK)).enumerate();
-        teams.for_each(|(t, (team, w))| team.draw(key, t * per_team, z, pulls, w));
+        teams.for_each(|(t, (team, w))| team.draw(key, t * per_team, z, penalties, w));
         self.inner.fill(0.0);
         for team in &self.teams {
             axpy(1.0, &team.inner, &mut self.inner);
@@ -239,7 +239,7 @@ impl Family for LowRank {
         teams.for_each(|(team, g)| team.accumulate(g, share, z));
     }
 
-    fn update(&mut self, gradient: &[f32], share: f32, pulls: &[Pull], beta: f64, rate: f64) {
+    fn update(&mut self, gradient: &[f32], share: f32, penalties: &[GaussianPenalty], beta: f64, rate: f64) {
         self.steps += 1;
         let per_team = self.per_team();
         let terms = Terms {
@@ -252,7 +252,7 @@ impl Family for LowRank {
             step: AdamStep::new(self.steps, rate),
         };
         let teams = self.teams.par_iter_mut().zip(gradient.par_chunks(per_team * BLOCK)).enumerate();
-        teams.for_each(|(t, (team, g))| team.update(g, t * per_team, pulls, terms));
+        teams.for_each(|(t, (team, g))| team.update(g, t * per_team, penalties, terms));
     }
 
     fn is_finite(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::distribution::log_uniform_kl;
 use crate::error::Result;
 use crate::math::Real;
 use crate::nn::RowNoise;
-use crate::optim::{AdamStep, BLOCKS_PER_TASK, Law, Pull, overlapping};
+use crate::optim::{AdamStep, BLOCKS_PER_TASK, GaussianPenalty, Law, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
 use crate::snapshot::{State, Stateful};
 use rayon::prelude::*;
@@ -97,14 +97,14 @@ impl MeanField {
 
     /// Draws w and returns Σ over parameters of the part of the KL that is closed: all of it for normal priors, the
     /// entropy part for others.
-    pub fn draw(&mut self, key: Key, pulls: &[Pull], w: &mut [f32]) -> f64 {
+    pub fn draw(&mut self, key: Key, penalties: &[GaussianPenalty], w: &mut [f32]) -> f64 {
         if self.drawn != Some(key) {
             self.forget();
             let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
             blocks
                 .zip(w.par_chunks_mut(BLOCK))
                 .enumerate()
-                .for_each(|(b, (state, w))| draw_one(b, state, key, pulls, w));
+                .for_each(|(b, (state, w))| draw_one(b, state, key, penalties, w));
         }
         self.blocks.iter().map(|b| b.kl).sum()
     }
@@ -115,7 +115,7 @@ impl MeanField {
         &mut self,
         key: Key,
         noise: RowNoise,
-        pulls: &[Pull],
+        penalties: &[GaussianPenalty],
         fixed: usize,
         centre: &mut [f32],
         spread: &mut [f32],
@@ -144,7 +144,7 @@ impl MeanField {
                         centre[i] += state.std[i] * state.noise[i];
                     }
                 }
-                state.kl = closed_kl(state, pulls, from, n);
+                state.kl = closed_kl(state, penalties, from, n);
             },
         );
         if let Some(w) = w {
@@ -185,12 +185,19 @@ impl MeanField {
     }
 
     /// Ascends the ELBO with the gradient of the last draw.
-    pub fn update(&mut self, gradient: &[f32], by_row: Option<ByRow<'_>>, pulls: &[Pull], beta: f64, rate: f64) {
+    pub fn update(
+        &mut self,
+        gradient: &[f32],
+        by_row: Option<ByRow<'_>>,
+        penalties: &[GaussianPenalty],
+        beta: f64,
+        rate: f64,
+    ) {
         let step = self.next_step(rate);
         let removed = &self.removed;
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(gradient.par_chunks(BLOCK)).enumerate().for_each(|(b, (state, g))| {
-            ascend_block(b, state, g, by_row, pulls, beta, step, removed);
+            ascend_block(b, state, g, by_row, penalties, beta, step, removed);
         });
     }
 
@@ -199,7 +206,7 @@ impl MeanField {
     pub fn update_and_draw(
         &mut self,
         gradient: &[f32],
-        pulls: &[Pull],
+        penalties: &[GaussianPenalty],
         beta: f64,
         rate: f64,
         next: Key,
@@ -210,8 +217,8 @@ impl MeanField {
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(gradient.par_chunks(BLOCK)).zip(w.par_chunks_mut(BLOCK)).enumerate().for_each(
             |(b, ((state, g), w))| {
-                ascend_block(b, state, g, None, pulls, beta, step, removed);
-                draw_one(b, state, next, pulls, w);
+                ascend_block(b, state, g, None, penalties, beta, step, removed);
+                draw_one(b, state, next, penalties, w);
             },
         );
         self.drawn = Some(next);
@@ -224,7 +231,7 @@ impl MeanField {
         gradient: &[f32],
         d_variance: &[f32],
         fixed: usize,
-        pulls: &[Pull],
+        penalties: &[GaussianPenalty],
         beta: f64,
         rate: f64,
         centre: &mut [f32],
@@ -236,10 +243,10 @@ impl MeanField {
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK).zip(gradient.par_chunks(BLOCK));
         blocks.zip(centre.par_chunks_mut(BLOCK)).zip(spread.par_chunks_mut(BLOCK)).enumerate().for_each(
             |(b, (((state, g), centre), spread))| {
-                ascend_block(b, state, g, by_row, pulls, beta, step, removed);
+                ascend_block(b, state, g, by_row, penalties, beta, step, removed);
                 spread_block(RowNoise::Local, &state.mean, &state.rho, &state.noise, &mut state.std, centre, spread);
                 silence(spread, removed.get(b));
-                state.kl = closed_kl(state, pulls, b * BLOCK, g.len());
+                state.kl = closed_kl(state, penalties, b * BLOCK, g.len());
             },
         );
         self.ahead = true;
@@ -257,14 +264,14 @@ impl MeanField {
     }
 
     /// Ascends the ELBO with the gradients summed by [`MeanField::accumulate`], and empties the sums.
-    pub fn update_accumulated(&mut self, pulls: &[Pull], beta: f64, rate: f64) {
+    pub fn update_accumulated(&mut self, penalties: &[GaussianPenalty], beta: f64, rate: f64) {
         let step = self.next_step(rate);
         let (dim, removed) = (self.dim, &self.removed);
         let blocks = self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK);
         blocks.zip(self.sums.par_iter_mut()).enumerate().for_each(|(b, (state, sums))| {
-            for_pulls(pulls, b, (dim - b * BLOCK).min(BLOCK), |pull, from, to| {
+            for_penalties(penalties, b, (dim - b * BLOCK).min(BLOCK), |penalty, from, to| {
                 let second = Second::Std(&sums.d_std[from..to]);
-                update_block(state, from, to, &sums.d_mean[from..to], second, Update::new(pull, beta, step));
+                update_block(state, from, to, &sums.d_mean[from..to], second, Update::new(penalty, beta, step));
             });
             hold(state, removed.get(b));
             sums.d_mean.fill(0.0);
@@ -279,12 +286,12 @@ impl MeanField {
 
     /// Takes out, for good, every weight with the law [`Law::LogUniform`] whose α = σ²/m² is above `alpha`: from here on its mean is 0,
     /// passes with noise by row have none of it, and [`MeanField::moments`] gives it the floor of σ.
-    pub(crate) fn remove(&mut self, pulls: &[Pull], alpha: f32) {
+    pub(crate) fn remove(&mut self, penalties: &[GaussianPenalty], alpha: f32) {
         self.removed.resize(self.blocks.len(), [false; BLOCK]);
         let (dim, blocks) = (self.dim, self.blocks.par_iter_mut().with_min_len(BLOCKS_PER_TASK));
         blocks.zip(&mut self.removed).enumerate().for_each(|(b, (state, removed))| {
-            for_pulls(pulls, b, (dim - b * BLOCK).min(BLOCK), |pull, from, to| {
-                for i in (from..to).filter(|_| pull.law == Law::LogUniform) {
+            for_penalties(penalties, b, (dim - b * BLOCK).min(BLOCK), |penalty, from, to| {
+                for i in (from..to).filter(|_| penalty.law == Law::LogUniform) {
                     let s = state.rho[i].softplus::<false>().max(STD_FLOOR);
                     removed[i] |= s * s > alpha * state.mean[i] * state.mean[i];
                 }
@@ -295,15 +302,15 @@ impl MeanField {
     }
 
     /// The ELBO's gradient in m and σ from the sums of [`MeanField::accumulate`], which are emptied.
-    pub fn take_gradients(&mut self, pulls: &[Pull], beta: f64, d_mean: &mut [f32], d_std: &mut [f32]) {
+    pub fn take_gradients(&mut self, penalties: &[GaussianPenalty], beta: f64, d_mean: &mut [f32], d_std: &mut [f32]) {
         let beta = beta as f32;
         let parts = d_mean.chunks_mut(BLOCK).zip(d_std.chunks_mut(BLOCK));
         for (b, ((state, sums), (d_mean, d_std))) in self.blocks.iter().zip(&mut self.sums).zip(parts).enumerate() {
-            for_pulls(pulls, b, d_mean.len(), |pull, from, to| {
+            for_penalties(penalties, b, d_mean.len(), |penalty, from, to| {
                 for i in from..to {
                     let (m, s) = (state.mean[i], state.std[i]);
-                    let (on_mean, on_std) = match pull.law {
-                        Law::Normal => (pull.precision * (m - pull.centre), pull.precision * s - 1.0 / s),
+                    let (on_mean, on_std) = match penalty.law {
+                        Law::Normal => (penalty.precision * (m - penalty.centre), penalty.precision * s - 1.0 / s),
                         Law::LogUniform => log_uniform_kl::slopes::<f32, false>(m, s),
                     };
                     d_mean[i] = sums.d_mean[i] - beta * on_mean;
@@ -387,48 +394,53 @@ fn ascend_block(
     state: &mut Block,
     g: &[f32],
     by_row: Option<ByRow<'_>>,
-    pulls: &[Pull],
+    penalties: &[GaussianPenalty],
     beta: f64,
     step: AdamStep,
     removed: &[[bool; BLOCK]],
 ) {
-    for_pulls(pulls, b, g.len(), |pull, from, to| {
+    for_penalties(penalties, b, g.len(), |penalty, from, to| {
         let start = b * BLOCK;
         let second = match by_row {
             None => Second::Direct,
             Some(r) => Second::of(r.noise, r.spread, start + from, start + to, r.fixed),
         };
-        update_block(state, from, to, &g[from..to], second, Update::new(pull, beta, step));
+        update_block(state, from, to, &g[from..to], second, Update::new(penalty, beta, step));
     });
     hold(state, removed.get(b));
 }
 
 /// Draws block `b` and takes its part of the KL.
-fn draw_one(b: usize, state: &mut Block, key: Key, pulls: &[Pull], w: &mut [f32]) {
+fn draw_one(b: usize, state: &mut Block, key: Key, penalties: &[GaussianPenalty], w: &mut [f32]) {
     let n = w.len();
     f32::fill_block(key.block(b as u64), &mut state.noise[..n]);
     draw_block(&state.mean, &state.rho, &state.noise, &mut state.std, w);
-    state.kl = closed_kl(state, pulls, b * BLOCK, n);
+    state.kl = closed_kl(state, penalties, b * BLOCK, n);
 }
 
 /// The closed part of the KL of `n` parameters at `from`.
-fn closed_kl(state: &Block, pulls: &[Pull], from: usize, n: usize) -> f64 {
-    let parts = overlapping(pulls, from..from + n).map(|pull| {
-        let r = pull.range.start.max(from) - from..pull.range.end.min(from + n) - from;
-        let constant = pull.kl_constant * r.len() as f64;
+fn closed_kl(state: &Block, penalties: &[GaussianPenalty], from: usize, n: usize) -> f64 {
+    let parts = overlapping(penalties, from..from + n).map(|penalty| {
+        let r = penalty.range.start.max(from) - from..penalty.range.end.min(from + n) - from;
+        let constant = penalty.kl_constant * r.len() as f64;
         let (mean, std) = (&state.mean[r.clone()], &state.std[r]);
-        match pull.law {
-            Law::Normal => constant + kl_block(mean, std, pull.centre, pull.precision),
+        match penalty.law {
+            Law::Normal => constant + kl_block(mean, std, penalty.centre, penalty.precision),
             Law::LogUniform => constant + log_uniform_block(mean, std),
         }
     });
     parts.sum()
 }
 
-/// Calls `f` with every pull that touches block `b` and the part of the block it is for.
-pub(super) fn for_pulls(pulls: &[Pull], b: usize, n: usize, mut f: impl FnMut(&Pull, usize, usize)) {
+/// Calls `f` with every penalty that touches block `b` and the part of the block it is for.
+pub(super) fn for_penalties(
+    penalties: &[GaussianPenalty],
+    b: usize,
+    n: usize,
+    mut f: impl FnMut(&GaussianPenalty, usize, usize),
+) {
     let start = b * BLOCK;
-    for pull in overlapping(pulls, start..start + n) {
-        f(pull, pull.range.start.max(start) - start, pull.range.end.min(start + n) - start);
+    for penalty in overlapping(penalties, start..start + n) {
+        f(penalty, penalty.range.start.max(start) - start, penalty.range.end.min(start + n) - start);
     }
 }

@@ -3,7 +3,7 @@
 use crate::distribution::log_uniform_kl;
 use crate::math::Real;
 use crate::nn::RowNoise;
-use crate::optim::{AdamStep, Law, Pull, ascend};
+use crate::optim::{AdamStep, GaussianPenalty, Law, ascend};
 use crate::rng::BLOCK;
 use crate::simd_fn;
 
@@ -245,7 +245,7 @@ pub(super) fn silence(spread: &mut [f32], removed: Option<&[bool; BLOCK]>) {
 }
 
 impl Update {
-    pub fn new(pull: &Pull, beta: f64, step: AdamStep) -> Update {
-        Update { centre: pull.centre, precision: pull.precision, beta: beta as f32, law: pull.law, step }
+    pub fn new(penalty: &GaussianPenalty, beta: f64, step: AdamStep) -> Update {
+        Update { centre: penalty.centre, precision: penalty.precision, beta: beta as f32, law: penalty.law, step }
     }
 }

@@ -19,7 +19,7 @@ pub use mean_field::{ByRow, MeanField};
 pub use score_function::ScoreFunction;
 
 use crate::error::{Error, Result};
-use crate::optim::Pull;
+use crate::optim::GaussianPenalty;
 use crate::rng::Key;
 use crate::snapshot::Stateful;
 
@@ -27,13 +27,13 @@ use crate::snapshot::Stateful;
 /// g = ∇_w log p(D | w) there (with that of log p(w) where the prior is not normal).
 pub trait Family: Clone + Stateful {
     /// Draws w; returns the part of KL[q ‖ p] that is closed: all of it for normal priors, the entropy part for others.
-    fn draw(&mut self, key: Key, pulls: &[Pull], w: &mut [f32]) -> f64;
+    fn draw(&mut self, key: Key, penalties: &[GaussianPenalty], w: &mut [f32]) -> f64;
 
     /// Remembers `share` times the gradient of a draw that is not the last of its step.
     fn accumulate(&mut self, gradient: &[f32], share: f32);
 
     /// Ascends the ELBO with `share` times the gradient of the step's last draw and what was remembered of the others.
-    fn update(&mut self, gradient: &[f32], share: f32, pulls: &[Pull], beta: f64, rate: f64);
+    fn update(&mut self, gradient: &[f32], share: f32, penalties: &[GaussianPenalty], beta: f64, rate: f64);
 
     /// Whether every variational parameter is a finite number.
     fn is_finite(&self) -> bool;

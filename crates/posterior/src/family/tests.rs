@@ -10,7 +10,7 @@ use crate::distribution::{MultivariateNormal, kl};
 use crate::math::linalg::testing::normals;
 use crate::math::linalg::{self, Cholesky};
 use crate::nn::RowNoise;
-use crate::optim::{Law, Pull};
+use crate::optim::{GaussianPenalty, Law};
 use crate::rng::{BLOCK, Key, fill_normals};
 use posterior_testing::expect_gradient;
 
@@ -18,10 +18,21 @@ const BETA: f64 = 0.7;
 const TAU: f64 = std::f64::consts::TAU;
 
 /// The first parameters with prior N(0.3, 0.5²), the others with one that is not normal.
-fn pulls(dim: usize, cut: usize) -> Vec<Pull> {
-    let normal = Pull { range: 0..cut, centre: 0.3, precision: 4.0, kl_constant: 0.5f64.ln() - 0.5, law: Law::Normal };
-    let other =
-        Pull { range: cut..dim, centre: 0.0, precision: 0.0, kl_constant: -0.5 * (TAU.ln() + 1.0), law: Law::Normal };
+fn penalties(dim: usize, cut: usize) -> Vec<GaussianPenalty> {
+    let normal = GaussianPenalty {
+        range: 0..cut,
+        centre: 0.3,
+        precision: 4.0,
+        kl_constant: 0.5f64.ln() - 0.5,
+        law: Law::Normal,
+    };
+    let other = GaussianPenalty {
+        range: cut..dim,
+        centre: 0.0,
+        precision: 0.0,
+        kl_constant: -0.5 * (TAU.ln() + 1.0),
+        law: Law::Normal,
+    };
     vec![normal, other]
 }
 
@@ -48,15 +59,15 @@ fn noise(key: Key, n: usize) -> Vec<f64> {
 }
 
 /// Draws `draws` times and steps once at rate 0.
-fn step(family: &mut impl Family, gradients: &[Vec<f64>], pulls: &[Pull], key: Key) {
+fn step(family: &mut impl Family, gradients: &[Vec<f64>], penalties: &[GaussianPenalty], key: Key) {
     let share = 1.0 / gradients.len() as f32;
     let mut w = vec![0.0; gradients[0].len()];
     for (k, g) in gradients.iter().enumerate() {
-        family.draw(key.derive(k as u64), pulls, &mut w);
+        family.draw(key.derive(k as u64), penalties, &mut w);
         if k + 1 < gradients.len() {
             family.accumulate(&f32s(g), share);
         } else {
-            family.update(&f32s(g), share, pulls, BETA, 0.0);
+            family.update(&f32s(g), share, penalties, BETA, 0.0);
         }
     }
 }
@@ -95,7 +106,7 @@ fn low_rank_gradients_are_those_of_the_elbo() {
                 }
             }
             let mut family = low_rank(mean, &std, factor, gradients.len());
-            step(&mut family, &gradients, &pulls(dim, cut), key);
+            step(&mut family, &gradients, &penalties(dim, cut), key);
             (value, family.gradient())
         };
         let mut at = normals(2, 2 * dim + rank * dim);
@@ -135,7 +146,7 @@ fn full_covariance_gradients_are_those_of_the_elbo() {
             let mut family = FullCovariance::new(&f32s(mean), &f32s(&std), gradients.len());
             let lower: Vec<f64> = (0..dim).flat_map(|i| l[i * dim..i * dim + i + 1].to_vec()).collect();
             family.set_lower(&f32s(&lower));
-            step(&mut family, &gradients, &pulls(dim, cut), key);
+            step(&mut family, &gradients, &penalties(dim, cut), key);
             (value, family.gradient())
         };
         // f32 arithmetic, as above.
@@ -152,7 +163,7 @@ fn large_low_rank_agrees_with_woodbury() {
     let std: Vec<f64> = normals(5, dim).iter().map(|v| (0.5 * v).exp()).collect();
     let mut family = low_rank(&mean, &std, &factor, 1);
     let mut w = vec![0.0; dim];
-    let got = family.draw(key, &pulls(dim, cut), &mut w);
+    let got = family.draw(key, &penalties(dim, cut), &mut w);
     let rows: Vec<f64> = (0..dim * rank).map(|k| factor[k % rank * dim + k / rank]).collect();
     let q = linalg::LowRank::new(std.iter().map(|s| s * s).collect(), rows, rank).unwrap();
     let variances = q.variances();
@@ -161,7 +172,7 @@ fn large_low_rank_agrees_with_woodbury() {
     let expected = (0..cut).map(cross).sum::<f64>() - entropy;
     assert!((got / expected - 1.0).abs() < 1e-6, "{got} for {expected}"); // f32 sums of blocks
     let (e, z) = (noise(key, dim), noise(key.derive(u64::MAX), rank));
-    family.update(&f32s(&g), 1.0, &pulls(dim, cut), BETA, 0.0);
+    family.update(&f32s(&g), 1.0, &penalties(dim, cut), BETA, 0.0);
     let gradient = family.gradient();
     let inverse = q.inverse_diagonal();
     let close = |got: f64, expected: f64, what: &str| {
@@ -198,7 +209,7 @@ fn large_full_covariance_agrees_with_dense_sums() {
     let mut family = FullCovariance::new(&f32s(&mean), &f32s(&std), 1);
     family.set_lower(&f32s(&lower));
     let mut w = vec![0.0; dim];
-    let got = family.draw(key, &pulls(dim, dim), &mut w);
+    let got = family.draw(key, &penalties(dim, dim), &mut w);
     let mut l = vec![0.0; dim * dim];
     (0..dim).for_each(|i| (0..=i).for_each(|j| l[i * dim + j] = lower[at(i, j)]));
     let q = MultivariateNormal::from_cholesky(mean.clone(), Cholesky::from_factor(l, dim).unwrap()).unwrap();
@@ -206,7 +217,7 @@ fn large_full_covariance_agrees_with_dense_sums() {
     let expected = kl::multivariate_diagonal(&q, &prior).unwrap();
     assert!((got / expected - 1.0).abs() < 1e-6, "{got} for {expected}"); // f32 sums of rows
     let (e, g) = (noise(key, dim), normals(3, dim));
-    family.update(&f32s(&g), 1.0, &pulls(dim, dim), BETA, 0.0);
+    family.update(&f32s(&g), 1.0, &penalties(dim, dim), BETA, 0.0);
     let gradient = family.gradient();
     for i in 0..dim {
         let drawn = mean[i] + (0..=i).map(|j| lower[at(i, j)] * e[j]).sum::<f64>();
@@ -237,7 +248,7 @@ fn sizes_that_cannot_be_are_refused_in_one_sentence() {
 #[test]
 fn updating_ahead_changes_nothing() {
     let (dim, fixed) = (2 * BLOCK + 100, 2 * BLOCK + 60);
-    let (mean, pulls) = (f32s(&noise(Key::new(1), dim)), pulls(dim, 700));
+    let (mean, penalties) = (f32s(&noise(Key::new(1), dim)), penalties(dim, 700));
     let mut plain = MeanField::new(&mean, &vec![0.3; dim], 1);
     let mut ahead = plain.clone();
     let arrays = || (vec![0.0f32; dim], vec![0.0f32; dim]);
@@ -245,16 +256,16 @@ fn updating_ahead_changes_nothing() {
     for t in 0..4 {
         let key = Key::new(2).step(t);
         let draw = |q: &mut MeanField, centre: &mut [f32], spread: &mut [f32]| {
-            q.draw_by_row(key, RowNoise::Local, &pulls, fixed, centre, spread, None)
+            q.draw_by_row(key, RowNoise::Local, &penalties, fixed, centre, spread, None)
         };
         let kl = draw(&mut plain, &mut centre, &mut spread);
         assert_eq!(kl.to_bits(), draw(&mut ahead, &mut centre_ahead, &mut spread_ahead).to_bits(), "step {t}");
         assert!(centre == centre_ahead && spread == spread_ahead, "step {t}");
         let (g, d_variance) = (f32s(&noise(key.derive(1), dim)), f32s(&noise(key.derive(2), dim)));
         let by_row = ByRow { noise: RowNoise::Local, spread: &d_variance, fixed };
-        plain.update(&g, Some(by_row), &pulls, 0.7, 0.01);
+        plain.update(&g, Some(by_row), &penalties, 0.7, 0.01);
         let (centre, spread) = (&mut centre_ahead[..], &mut spread_ahead[..]);
-        ahead.update_ahead(&g, &d_variance, fixed, &pulls, 0.7, 0.01, centre, spread);
+        ahead.update_ahead(&g, &d_variance, fixed, &penalties, 0.7, 0.01, centre, spread);
     }
     assert_eq!(plain.moments(), ahead.moments());
 }
@@ -263,21 +274,21 @@ fn updating_ahead_changes_nothing() {
 #[test]
 fn drawing_ahead_changes_nothing() {
     let dim = BLOCK + 100;
-    let (mean, pulls) = (f32s(&noise(Key::new(1), dim)), pulls(dim, 700));
+    let (mean, penalties) = (f32s(&noise(Key::new(1), dim)), penalties(dim, 700));
     let mut plain = MeanField::new(&mean, &vec![0.3; dim], 1);
     let mut ahead = plain.clone();
     let (mut w, mut w_ahead) = (vec![0.0f32; dim], vec![0.0f32; dim]);
     for t in 0..5 {
         let key = Key::new(2).step(t);
         if t == 3 {
-            ahead.draw(key.derive(9), &pulls, &mut w_ahead);
+            ahead.draw(key.derive(9), &penalties, &mut w_ahead);
         }
-        let kl = plain.draw(key, &pulls, &mut w);
-        assert_eq!(kl.to_bits(), ahead.draw(key, &pulls, &mut w_ahead).to_bits(), "step {t}");
+        let kl = plain.draw(key, &penalties, &mut w);
+        assert_eq!(kl.to_bits(), ahead.draw(key, &penalties, &mut w_ahead).to_bits(), "step {t}");
         assert!(w == w_ahead, "step {t}");
         let g = f32s(&noise(key.derive(1), dim));
-        plain.update(&g, None, &pulls, 0.7, 0.01);
-        ahead.update_and_draw(&g, &pulls, 0.7, 0.01, Key::new(2).step(t + 1), &mut w_ahead);
+        plain.update(&g, None, &penalties, 0.7, 0.01);
+        ahead.update_and_draw(&g, &penalties, 0.7, 0.01, Key::new(2).step(t + 1), &mut w_ahead);
     }
     assert_eq!(plain.moments(), ahead.moments());
 }
@@ -287,8 +298,8 @@ fn drawing_ahead_changes_nothing() {
 fn removed_weights_stay_out_and_the_others_do_not_notice() {
     let (dim, cut, alpha) = (BLOCK + 100, 300, 20.0f32);
     let mean = f32s(&noise(Key::new(1), dim));
-    let all = |range, law| Pull { range, centre: 0.0, precision: 1.0, kl_constant: 0.0, law };
-    let pulls = vec![all(0..cut, Law::Normal), all(cut..dim, Law::LogUniform)];
+    let all = |range, law| GaussianPenalty { range, centre: 0.0, precision: 1.0, kl_constant: 0.0, law };
+    let penalties = vec![all(0..cut, Law::Normal), all(cut..dim, Law::LogUniform)];
     let start = MeanField::new(&mean, &vec![0.5; dim], 2);
     let gone: Vec<bool> = (0..dim).map(|i| i >= cut && 0.25 > alpha * mean[i] * mean[i]).collect();
     // |m| < 0.11 has a probability of 9 %.
@@ -297,29 +308,29 @@ fn removed_weights_stay_out_and_the_others_do_not_notice() {
         let [whole, pruned] = [false, true].map(|prune| {
             let mut q = start.clone();
             if prune {
-                q.remove(&pulls, alpha);
+                q.remove(&penalties, alpha);
             }
             let (mut centre, mut spread) = (vec![0.0f32; dim], vec![0.0f32; dim]);
             for t in 0..3 {
                 let key = Key::new(2).step(t);
-                q.draw_by_row(key, RowNoise::Local, &pulls, dim, &mut centre, &mut spread, None);
+                q.draw_by_row(key, RowNoise::Local, &penalties, dim, &mut centre, &mut spread, None);
                 let (g, d) = (f32s(&noise(key.derive(1), dim)), f32s(&noise(key.derive(2), dim)));
                 let by_row = Some(ByRow { noise: RowNoise::Local, spread: &d, fixed: dim });
                 match way {
-                    "update" => q.update(&g, by_row, &pulls, BETA, 0.01),
+                    "update" => q.update(&g, by_row, &penalties, BETA, 0.01),
                     "update_and_draw" => {
                         let mut w = vec![0.0f32; dim];
-                        q.draw(key, &pulls, &mut w);
-                        q.update_and_draw(&g, &pulls, BETA, 0.01, key.derive(3), &mut w);
+                        q.draw(key, &penalties, &mut w);
+                        q.update_and_draw(&g, &penalties, BETA, 0.01, key.derive(3), &mut w);
                     }
-                    "update_ahead" => q.update_ahead(&g, &d, dim, &pulls, BETA, 0.01, &mut centre, &mut spread),
+                    "update_ahead" => q.update_ahead(&g, &d, dim, &penalties, BETA, 0.01, &mut centre, &mut spread),
                     _ => {
                         q.accumulate(&g, by_row, 1.0);
-                        q.update_accumulated(&pulls, BETA, 0.01);
+                        q.update_accumulated(&penalties, BETA, 0.01);
                     }
                 }
             }
-            q.draw_by_row(Key::new(3), RowNoise::Local, &pulls, dim, &mut centre, &mut spread, None);
+            q.draw_by_row(Key::new(3), RowNoise::Local, &penalties, dim, &mut centre, &mut spread, None);
             (centre, spread)
         });
         for i in 0..dim {

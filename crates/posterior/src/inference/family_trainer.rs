@@ -9,7 +9,7 @@ use super::variational::RecordedKl;
 use crate::error::Result;
 use crate::family::Family;
 use crate::nn::Mode;
-use crate::optim::Pull;
+use crate::optim::GaussianPenalty;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
@@ -21,7 +21,7 @@ pub struct FamilyTrainer<'p, F> {
     family: F,
     w: Vec<f32>,
     gradient: Vec<f32>,
-    pulls: Vec<Pull>,
+    penalties: Vec<GaussianPenalty>,
     /// For the blocks whose prior is not normal.
     other_prior: Option<Prior>,
     samples: usize,
@@ -39,7 +39,7 @@ impl<'p, F: Family> FamilyTrainer<'p, F> {
             family,
             w: vec![0.0; problem.dim()],
             gradient: vec![0.0; problem.dim()],
-            pulls: problem.pulls(),
+            penalties: problem.penalties(),
             other_prior: problem.prior().without_normal(),
             samples,
             kl: RecordedKl::default(),
@@ -55,7 +55,7 @@ impl<'p, F: Family> FamilyTrainer<'p, F> {
         let share = 1.0 / self.samples as f64;
         for k in 0..self.samples {
             let key = self.weights.step(plan.step).derive(k as u64);
-            kl += share * self.family.draw(key, &self.pulls, &mut self.w);
+            kl += share * self.family.draw(key, &self.penalties, &mut self.w);
             let mode = Mode::Train(self.masks.step(plan.step).derive(k as u64));
             value += share * self.density.log_likelihood(&self.w, rows, mode, Some(&mut self.gradient));
             if let Some(prior) = &self.other_prior {
@@ -65,7 +65,7 @@ impl<'p, F: Family> FamilyTrainer<'p, F> {
                 self.family.accumulate(&self.gradient, share as f32);
             }
         }
-        self.family.update(&self.gradient, share as f32, &self.pulls, plan.beta, plan.rate);
+        self.family.update(&self.gradient, share as f32, &self.penalties, plan.beta, plan.rate);
         self.kl.record(kl);
         value
     }

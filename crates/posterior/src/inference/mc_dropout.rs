@@ -11,7 +11,7 @@ use super::point::PointTrainer;
 use super::train::{Tempering, has_training, train, training_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::error::{Error, Result};
-use crate::optim::{Decay, Pull};
+use crate::optim::{Decay, GaussianPenalty};
 use crate::posterior::{DropoutPosterior, dropout_blocks};
 use crate::problem::Problem;
 use crate::rng::Key;
@@ -71,10 +71,11 @@ impl Method for Checked<McDropout> {
             ));
         }
         let blocks = dropout_blocks(&**problem.network(), s.input_rate, s.rate);
-        let mut pulls = problem.pulls();
+        let mut penalties = problem.penalties();
         for block in &blocks {
-            for pull in pulls.iter_mut().filter(|p| p.range.start == block.start) {
-                *pull = Pull { precision: pull.precision / (1.0 - block.rate as f32), ..pull.clone() };
+            for penalty in penalties.iter_mut().filter(|p| p.range.start == block.start) {
+                *penalty =
+                    GaussianPenalty { precision: penalty.precision / (1.0 - block.rate as f32), ..penalty.clone() };
             }
         }
         let (dropping, mask) = match s.on {
@@ -82,7 +83,7 @@ impl Method for Checked<McDropout> {
             DropoutOn::Activations => (problem.with_dropout(s.input_rate, s.rate)?, Vec::new()),
         };
         let mut trainer =
-            PointTrainer::new(&dropping, true, s.batch_size, key).with_pulls(pulls).with_dropped_units(mask);
+            PointTrainer::new(&dropping, true, s.batch_size, key).with_penalties(penalties).with_dropped_units(mask);
         let tempering = Tempering { beta: 1.0, warmup: 0.0 };
         let summary = train(&mut trainer, &dropping, &s.into(), &tempering, key, observer)?;
         Ok(Fit { posterior: Box::new(DropoutPosterior::new(trainer.point().to_vec(), blocks)), summary })

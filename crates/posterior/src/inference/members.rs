@@ -47,14 +47,14 @@ pub(crate) fn side_by_side<T: Send>(
     observer: &mut dyn Observer,
     job: impl Fn(usize, &mut dyn Observer) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let audience = Audience::new(observer, count);
+    let audience = SharedObserver::new(observer, count);
     let mut results = Vec::with_capacity(count);
     let members: Vec<usize> = (0..count).collect();
     for wave in members.chunks(rayon::current_num_threads().max(1)) {
         let done: Vec<Result<T>> = wave
             .par_iter()
             .map(|&k| {
-                let mut seat = Seat { audience: &audience, member: k };
+                let mut seat = MemberObserver { audience: &audience, member: k };
                 let result = job(k, &mut seat);
                 audience.lock().end(k, result.is_err());
                 result
@@ -110,7 +110,7 @@ fn average(members: &[&FitSummary]) -> FitSummary {
 }
 
 /// The one observer, shared by the members.
-struct Audience<'o>(Mutex<Shared<'o>>);
+struct SharedObserver<'o>(Mutex<Shared<'o>>);
 
 struct Shared<'o> {
     observer: &'o mut dyn Observer,
@@ -120,9 +120,9 @@ struct Shared<'o> {
     stop: bool,
 }
 
-impl<'o> Audience<'o> {
+impl<'o> SharedObserver<'o> {
     fn new(observer: &'o mut dyn Observer, members: usize) -> Self {
-        Audience(Mutex::new(Shared { observer, last: vec![None; members], warned: Vec::new(), stop: false }))
+        SharedObserver(Mutex::new(Shared { observer, last: vec![None; members], warned: Vec::new(), stop: false }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<'o>> {
@@ -156,12 +156,12 @@ impl Shared<'_> {
 }
 
 /// A member's view of the observer.
-struct Seat<'a, 'o> {
-    audience: &'a Audience<'o>,
+struct MemberObserver<'a, 'o> {
+    audience: &'a SharedObserver<'o>,
     member: usize,
 }
 
-impl Observer for Seat<'_, '_> {
+impl Observer for MemberObserver<'_, '_> {
     fn progress(&mut self, progress: &Progress) -> Flow {
         let mut shared = self.audience.lock();
         shared.last[self.member] = Some(*progress);

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::math::elementwise::axpy;
 use crate::math::special::HALF_LN_TAU;
 use crate::nn::Mode;
-use crate::optim::{Adam, Pull};
+use crate::optim::{Adam, GaussianPenalty};
 use crate::posterior::{DropoutBlock, drop_units};
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
@@ -18,13 +18,13 @@ pub struct PointTrainer<'p> {
     w: Vec<f32>,
     gradient: Vec<f32>,
     adam: Adam,
-    /// How normal priors pull; empty for maximum likelihood.
-    pulls: Vec<Pull>,
+    /// How normal priors penalty; empty for maximum likelihood.
+    penalties: Vec<GaussianPenalty>,
     /// For the blocks whose prior is not normal.
     other_prior: Option<Prior>,
-    /// Whether the pulls are others than the prior's.
+    /// Whether the penalties are others than the prior's.
     own_pulls: bool,
-    /// Where each parameter is pulled to instead of its pull's centre, and what that adds to the gradient: τ(anchor − centre).
+    /// Where each parameter is pulled to instead of its penalty's centre, and what that adds to the gradient: τ(anchor − centre).
     anchors: Vec<f32>,
     push: Vec<f32>,
     /// Units whose weights are dropped at random, the same for all rows of a step; and room for what is left.
@@ -47,7 +47,7 @@ impl<'p> PointTrainer<'p> {
             density: problem.density(batch_size),
             gradient: vec![0.0; w.len()],
             adam: Adam::new(w.len()),
-            pulls: if with_prior { problem.pulls() } else { Vec::new() },
+            penalties: if with_prior { problem.penalties() } else { Vec::new() },
             other_prior: other.filter(|_| with_prior),
             own_pulls: false,
             anchors: Vec::new(),
@@ -63,18 +63,18 @@ impl<'p> PointTrainer<'p> {
         }
     }
 
-    /// With these pulls instead of the prior's; what is reported is then Σ ½τ(w − c)².
-    pub(super) fn with_pulls(mut self, pulls: Vec<Pull>) -> Self {
-        (self.pulls, self.own_pulls) = (pulls, true);
+    /// With these penalties instead of the prior's; what is reported is then Σ ½τ(w − c)².
+    pub(super) fn with_penalties(mut self, penalties: Vec<GaussianPenalty>) -> Self {
+        (self.penalties, self.own_pulls) = (penalties, true);
         self
     }
 
-    /// With a point of its own for every parameter that the normal prior pulls it to.
+    /// With a point of its own for every parameter that the normal prior penalties it to.
     pub(super) fn with_anchors(mut self, anchors: Vec<f32>) -> Self {
         self.push = vec![0.0; anchors.len()];
-        for pull in &self.pulls {
-            for i in pull.range.clone() {
-                self.push[i] = pull.precision * (anchors[i] - pull.centre);
+        for penalty in &self.penalties {
+            for i in penalty.range.clone() {
+                self.push[i] = penalty.precision * (anchors[i] - penalty.centre);
             }
         }
         self.anchors = anchors;
@@ -122,8 +122,8 @@ impl<'p> PointTrainer<'p> {
         }
         let held = if plan.step < self.held_until { &self.held[..] } else { &[] };
         held.iter().for_each(|i| self.gradient[*i] = 0.0);
-        self.adam.ascend(&mut self.w, &self.gradient, &self.pulls, plan.rate);
-        // A prior that is not centred at 0 pulls all the same.
+        self.adam.ascend(&mut self.w, &self.gradient, &self.penalties, plan.rate);
+        // A prior that is not centred at 0 penalties all the same.
         held.iter().for_each(|i| self.w[*i] = 0.0);
         self.step = plan.step;
         value
@@ -152,21 +152,23 @@ impl Stepper for PointTrainer<'_> {
         PointTrainer::step(self, rows, plan)
     }
     fn penalty(&mut self) -> f64 {
-        if self.pulls.is_empty() {
+        if self.penalties.is_empty() {
             return 0.0;
         }
         if self.own_pulls || !self.anchors.is_empty() {
-            let centre = |p: &Pull, i: usize| self.anchors.get(i).copied().unwrap_or(p.centre);
-            let of = |p: &Pull| p.range.clone().map(|i| f64::from(self.w[i] - centre(p, i)).powi(2)).sum::<f64>();
-            let squares = |p: &Pull| 0.5 * f64::from(p.precision) * of(p);
-            // What −ln of a normal density has beside its square; none where the pulls are no prior.
-            let constant = |p: &Pull| p.range.len() as f64 * (HALF_LN_TAU - 0.5 * f64::from(p.precision).ln());
-            return self.pulls.iter().map(|p| squares(p) + if self.own_pulls { 0.0 } else { constant(p) }).sum();
+            let centre = |p: &GaussianPenalty, i: usize| self.anchors.get(i).copied().unwrap_or(p.centre);
+            let of =
+                |p: &GaussianPenalty| p.range.clone().map(|i| f64::from(self.w[i] - centre(p, i)).powi(2)).sum::<f64>();
+            let squares = |p: &GaussianPenalty| 0.5 * f64::from(p.precision) * of(p);
+            // What −ln of a normal density has beside its square; none where the penalties are no prior.
+            let constant =
+                |p: &GaussianPenalty| p.range.len() as f64 * (HALF_LN_TAU - 0.5 * f64::from(p.precision).ln());
+            return self.penalties.iter().map(|p| squares(p) + if self.own_pulls { 0.0 } else { constant(p) }).sum();
         }
         -self.density.problem().prior().log_density(&self.w, 1.0, None)
     }
     fn penalty_name(&self) -> &'static str {
-        match (self.pulls.is_empty(), self.own_pulls) {
+        match (self.penalties.is_empty(), self.own_pulls) {
             (true, _) => "",
             (_, true) => "L2",
             _ => "-log prior",

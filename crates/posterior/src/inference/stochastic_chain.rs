@@ -14,7 +14,7 @@ use super::starts::Starts;
 use crate::error::{Error, Result};
 use crate::kernel::{Info, NoisyStep, Preconditioner, sghmc_step, sgld_step};
 use crate::nn::Mode;
-use crate::optim::Pull;
+use crate::optim::GaussianPenalty;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
@@ -96,7 +96,7 @@ pub struct StochasticTrainer<'p> {
     gradient: Vec<f32>,
     momentum: Vec<f32>,
     preconditioner: Preconditioner,
-    pulls: Vec<Pull>,
+    penalties: Vec<GaussianPenalty>,
     other_prior: Option<Prior>,
     /// α of SGHMC; none for SGLD.
     friction: Option<f64>,
@@ -123,7 +123,7 @@ impl<'p> StochasticTrainer<'p> {
             gradient: vec![0.0; dim],
             momentum: vec![0.0; if friction.is_some() { dim } else { 0 }],
             preconditioner: if rms { Preconditioner::rms(dim, DAMPING) } else { Preconditioner::none() },
-            pulls: problem.pulls(),
+            penalties: problem.penalties(),
             other_prior: problem.prior().without_normal(),
             friction,
             per_row: if rms { 1.0 } else { 1.0 / problem.data().rows as f64 },
@@ -141,7 +141,7 @@ impl<'p> StochasticTrainer<'p> {
         }
         let step = NoisyStep {
             gradient: &self.gradient,
-            pulls: &self.pulls,
+            penalties: &self.penalties,
             rate: learning_rate * self.per_row,
             noise,
             key: self.key.step(t),

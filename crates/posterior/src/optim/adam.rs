@@ -1,4 +1,4 @@
-//! Adam (Kingma & Ba 2015), ascending, with a normal prior's pull fused in.
+//! Adam (Kingma & Ba 2015), ascending, with a normal prior's penalty fused in.
 //!
 //! g ← ∇ − τ(w − c); m ← β₁m + (1−β₁)g; v ← β₂v + (1−β₂)g²; w ← w + η·c·m/(√v + ε), c = √(1−β₂ᵗ)/(1−β₁ᵗ). One pass over memory: reads w, m, v, ∇
 //! and writes w, m, v. State is kept in blocks of [`BLOCK`] numbers, which threads share out; each number's arithmetic is
@@ -35,7 +35,7 @@ impl AdamStep {
 
 /// What is smaller is 0: a parameter, its first and its second moment.
 ///
-/// A weight that only a prior pulls at dies away without end, and with it products of weights and moments become subnormal, each of which costs
+/// A weight that only a prior penalties at dies away without end, and with it products of weights and moments become subnormal, each of which costs
 /// many processors a hundred cycles: a fit then takes ten times as long. Products of three such weights are still normal numbers.
 const SMALLEST: [f32; 3] = [1e-12, 1e-20, 1e-37];
 
@@ -77,9 +77,9 @@ pub enum Law {
     LogUniform,
 }
 
-/// A range of parameters and the normal prior that pulls them: gradient −τ(w − c).
+/// A range of parameters and the normal prior that penalties them: gradient −τ(w − c).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pull {
+pub struct GaussianPenalty {
     /// Which parameters.
     pub range: Range<usize>,
     /// c
@@ -111,9 +111,9 @@ impl Adam {
         Adam { blocks: vec![zero; dim.div_ceil(BLOCK)], steps: 0 }
     }
 
-    /// One ascent step along `gradient`, plus the pull of normal priors (`pulls` in order, without gaps; an empty list
-    /// pulls nothing).
-    pub fn ascend(&mut self, w: &mut [f32], gradient: &[f32], pulls: &[Pull], rate: f64) {
+    /// One ascent step along `gradient`, plus the penalty of normal priors (`penalties` in order, without gaps; an empty list
+    /// penalties nothing).
+    pub fn ascend(&mut self, w: &mut [f32], gradient: &[f32], penalties: &[GaussianPenalty], rate: f64) {
         self.steps += 1;
         let step = AdamStep::new(self.steps, rate);
         self.blocks
@@ -125,15 +125,15 @@ impl Adam {
             .for_each(|(b, ((moments, w), g))| {
                 let n = w.len();
                 let Moments { first, second } = moments;
-                if pulls.is_empty() {
+                if penalties.is_empty() {
                     update(w, first, second, g, 0.0, 0.0, step);
                     return;
                 }
                 let from = b * BLOCK;
-                for pull in overlapping(pulls, from..from + n) {
-                    let r = pull.range.start.max(from) - from..pull.range.end.min(from + n) - from;
+                for penalty in overlapping(penalties, from..from + n) {
+                    let r = penalty.range.start.max(from) - from..penalty.range.end.min(from + n) - from;
                     let (w, g) = (&mut w[r.clone()], &g[r.clone()]);
-                    update(w, &mut first[r.clone()], &mut second[r], g, pull.centre, pull.precision, step);
+                    update(w, &mut first[r.clone()], &mut second[r], g, penalty.centre, penalty.precision, step);
                 }
             });
     }
@@ -148,9 +148,12 @@ impl Stateful for Adam {
 }
 
 /// The ranges that touch `range`, found by bisection.
-pub(crate) fn overlapping(pulls: &[Pull], range: Range<usize>) -> impl Iterator<Item = &Pull> {
-    let first = pulls.partition_point(|p| p.range.end <= range.start);
-    pulls[first..].iter().take_while(move |p| p.range.start < range.end)
+pub(crate) fn overlapping(
+    penalties: &[GaussianPenalty],
+    range: Range<usize>,
+) -> impl Iterator<Item = &GaussianPenalty> {
+    let first = penalties.partition_point(|p| p.range.end <= range.start);
+    penalties[first..].iter().take_while(move |p| p.range.start < range.end)
 }
 
 #[cfg(test)]
@@ -186,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn pulls_act_on_their_ranges() {
+    fn penalties_act_on_their_ranges() {
         let n = 2 * BLOCK + 10;
         let cut = BLOCK + 7;
-        let pulls = [
-            Pull { range: 0..cut, centre: 0.0, precision: 2.0, kl_constant: 0.0, law: Law::Normal },
-            Pull { range: cut..n, centre: 3.0, precision: 1.0, kl_constant: 0.0, law: Law::Normal },
+        let penalties = [
+            GaussianPenalty { range: 0..cut, centre: 0.0, precision: 2.0, kl_constant: 0.0, law: Law::Normal },
+            GaussianPenalty { range: cut..n, centre: 3.0, precision: 1.0, kl_constant: 0.0, law: Law::Normal },
         ];
         let (mut w, zero) = (vec![1.0f32; n], vec![0.0f32; n]);
-        Adam::new(n).ascend(&mut w, &zero, &pulls, 0.1);
+        Adam::new(n).ascend(&mut w, &zero, &penalties, 0.1);
         assert!(w[..cut].iter().all(|v| (v - 0.9).abs() < 1e-6));
         assert!(w[cut..].iter().all(|v| (v - 1.1).abs() < 1e-6));
     }
@@ -203,17 +206,17 @@ mod tests {
     #[test]
     fn what_dies_away_becomes_0() {
         let (mut w, g) = ([0.5f32, -1e-3, 1e-9, 0.3], [0.0f32; 4]);
-        let pull = |i: usize, precision: f32| Pull {
+        let penalty = |i: usize, precision: f32| GaussianPenalty {
             range: i..i + 1,
             centre: 0.0,
             precision,
             kl_constant: 0.0,
             law: Law::Normal,
         };
-        let pulls = [pull(0, 1.0), pull(1, 25.0), pull(2, 1e-3), pull(3, 1e-8)];
+        let penalties = [penalty(0, 1.0), penalty(1, 25.0), penalty(2, 1e-3), penalty(3, 1e-8)];
         let mut adam = Adam::new(4);
         for _ in 0..60_000 {
-            adam.ascend(&mut w, &g, &pulls, 0.01);
+            adam.ascend(&mut w, &g, &penalties, 0.01);
             let moments = &adam.blocks[0];
             let all = w.iter().chain(&moments.first[..4]).chain(&moments.second[..4]);
             assert!(all.clone().all(|v| !v.is_subnormal()), "{w:?}");

@@ -5,7 +5,7 @@ mod bfgs;
 mod lbfgs;
 mod schedule;
 
-pub use adam::{Adam, AdamStep, Law, Pull};
+pub use adam::{Adam, AdamStep, GaussianPenalty, Law};
 pub(crate) use adam::{BLOCKS_PER_TASK, ascend, overlapping};
 pub use bfgs::maximise;
 pub use lbfgs::climb;

@@ -1,7 +1,7 @@
 //! Attacks: the gradient of the predictive against finite differences, and what a changed input may and may not be.
 
-use posterior::apply::attack::{Attack, Reach, input_gradient, perturb};
-use posterior::apply::detect::{Doubt, detect};
+use posterior::apply::attack::{Attack, PerturbationBudget, input_gradient, perturb};
+use posterior::apply::detect::{UncertaintyScore, detect};
 use posterior::data::{Column, EncodeOptions, Images, Table, Values};
 use posterior::inference::Silent;
 use posterior::model::{Choice, Model, Recipe};
@@ -147,8 +147,8 @@ fn inputs_move_as_far_as_they_may_and_the_outcome_becomes_less_likely() {
     let table = table(true);
     let model = fit(&table, "mean-field", "t");
     let rows = model.encoder.encode(&table, true).unwrap();
-    let reach = Reach::new(&model.encoder, &rows.data);
-    assert_eq!(reach.unit, [1.0, 0.0, 0.0, 1.0, 0.0], "numbers move, categories and flags do not");
+    let budget = PerturbationBudget::new(&model.encoder, &rows.data);
+    assert_eq!(budget.unit, [1.0, 0.0, 0.0, 1.0, 0.0], "numbers move, categories and flags do not");
     let x = rows.data.x.to::<f32>();
     let mean = |x: &Values| {
         let (values, _) = input_gradient(&*model.fitted, 20, Key::new(1), false, &x.to::<f64>(), &rows.data.y).unwrap();
@@ -157,11 +157,11 @@ fn inputs_move_as_far_as_they_may_and_the_outcome_becomes_less_likely() {
     let mut last = mean(&rows.data.x);
     for attack in [Attack::Fgsm, Attack::Pgd] {
         for epsilon in [0.05, 0.3] {
-            let changed = perturb(&*model.fitted, &rows.data, &reach, attack, epsilon, 20, Key::new(1)).unwrap();
+            let changed = perturb(&*model.fitted, &rows.data, &budget, attack, epsilon, 20, Key::new(1)).unwrap();
             let z = changed.to::<f32>();
             let mut largest = 0.0f32;
             for (i, (a, b)) in z.iter().zip(x.iter()).enumerate() {
-                let limit = (epsilon * reach.unit[i % 5]) as f32;
+                let limit = (epsilon * budget.unit[i % 5]) as f32;
                 assert!((a - b).abs() <= limit * (1.0 + 1e-5) + 1e-6, "{attack:?}");
                 largest = largest.max((a - b).abs());
             }
@@ -177,7 +177,7 @@ fn inputs_move_as_far_as_they_may_and_the_outcome_becomes_less_likely() {
     let same = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            perturb(&*model.fitted, &rows.data, &reach, Attack::Pgd, 0.1, 5, Key::new(1)).unwrap().to::<f32>()
+            perturb(&*model.fitted, &rows.data, &budget, Attack::Pgd, 0.1, 5, Key::new(1)).unwrap().to::<f32>()
         })
     };
     assert!(same(1) == same(2), "the same bits on any number of threads");
@@ -192,9 +192,9 @@ fn pixels_stay_within_their_range() {
     let table = Table::from_images(Images { shape, pixels: pixels.clone() }, Some(("label".into(), label))).unwrap();
     let model = fit(&table, "map", "label");
     let rows = model.encoder.encode(&table, true).unwrap();
-    let reach = Reach::new(&model.encoder, &rows.data);
+    let budget = PerturbationBudget::new(&model.encoder, &rows.data);
     for attack in [Attack::Fgsm, Attack::Pgd] {
-        let changed = perturb(&*model.fitted, &rows.data, &reach, attack, 0.25, 1, Key::new(1)).unwrap();
+        let changed = perturb(&*model.fitted, &rows.data, &budget, attack, 0.25, 1, Key::new(1)).unwrap();
         let back = model.encoder.decode_inputs(&changed, &table).unwrap();
         let changed = &back.images().unwrap().pixels;
         assert!(changed.iter().all(|p| (-1e-6..=1.0 + 1e-6).contains(p)));
@@ -222,7 +222,7 @@ fn changed_tables_come_back_in_their_units() {
 
 #[test]
 fn detection_by_doubt() {
-    let doubt = |values: &[f64]| Doubt { measure: "total", values: values.to_vec() };
+    let doubt = |values: &[f64]| UncertaintyScore { measure: "total", values: values.to_vec() };
     let d = detect(&doubt(&[0.1, 0.2, 0.3, 0.4]), &doubt(&[0.35, 0.5, 0.6])).unwrap();
     // 11 of 12 pairs are in order; finding all others means taking 0.4 along; letting 95 % of the known pass lets 0.35 pass.
     assert!((d.auroc - 11.0 / 12.0).abs() < 1e-12 && !d.constant);

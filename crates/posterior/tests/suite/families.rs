@@ -191,11 +191,11 @@ fn a_familys_draws_while_training_are_those_of_its_posterior() {
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
     let mut w = vec![0.0; P];
     let mut low = LowRank::new(&mean, &std, 2, 1, Key::new(6));
-    low.draw(Key::new(8), &problem.pulls(), &mut w);
+    low.draw(Key::new(8), &problem.penalties(), &mut w);
     let (m, s, u) = low.parts();
     assert!(close(&w, &LowRankPosterior::new(m, s, u, None).draw(Key::new(8)).w));
     let mut full = FullCovariance::new(&mean, &std, 1);
-    full.draw(Key::new(8), &problem.pulls(), &mut w);
+    full.draw(Key::new(8), &problem.penalties(), &mut w);
     let (m, l) = full.parts();
     assert!(close(&w, &FullCovariancePosterior::new(m, 0, l, None).draw(Key::new(8)).w));
 }

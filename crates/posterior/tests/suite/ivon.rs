@@ -3,20 +3,20 @@
 use crate::linear_model::{DIM, Linear, fit};
 use posterior::family::Ivon;
 use posterior::model::Choice;
-use posterior::optim::{Law, Pull};
+use posterior::optim::{GaussianPenalty, Law};
 use posterior::rng::{BLOCK, Key, fill_normals};
 use posterior::settings::Value;
 use posterior_testing::statistics::{moments, z_mean};
 
 /// A normal prior N(c, 1/τ) on a range.
-fn pull(range: std::ops::Range<usize>, centre: f32, precision: f32) -> Pull {
-    Pull { range, centre, precision, kl_constant: -0.5 * f64::from(precision).ln() - 0.5, law: Law::Normal }
+fn pull(range: std::ops::Range<usize>, centre: f32, precision: f32) -> GaussianPenalty {
+    GaussianPenalty { range, centre, precision, kl_constant: -0.5 * f64::from(precision).ln() - 0.5, law: Law::Normal }
 }
 
 /// Three priors whose borders are not those of blocks; the last is not normal.
-fn pulls(dim: usize) -> Vec<Pull> {
+fn penalties(dim: usize) -> Vec<GaussianPenalty> {
     let (a, b) = (BLOCK + 7, dim - 100);
-    vec![pull(0..a, 0.0, 2.0), pull(a..b, 3.0, 5.0), Pull { kl_constant: 0.0, ..pull(b..dim, 0.0, 0.0) }]
+    vec![pull(0..a, 0.0, 2.0), pull(a..b, 3.0, 5.0), GaussianPenalty { kl_constant: 0.0, ..pull(b..dim, 0.0, 0.0) }]
 }
 
 #[test]
@@ -25,10 +25,10 @@ fn steps_are_those_of_the_papers_algorithm() {
     // measured from the prior's centre. Made-up gradients, the same for both.
     let (dim, rows, beta) = (2 * BLOCK + 200, 50.0, 0.7);
     let (beta1, beta2, rate) = (0.9, 0.98, 0.05);
-    let pulls = pulls(dim);
+    let penalties = penalties(dim);
     let mut start = vec![0.0f32; dim];
     fill_normals(Key::new(1), &mut start);
-    let mut ours = Ivon::new(&start, 20.0, pulls.clone(), 1, beta1);
+    let mut ours = Ivon::new(&start, 20.0, penalties.clone(), 1, beta1);
     let lambda = rows / beta;
     let (mut m, mut h, mut momentum): (Vec<f64>, _, _) =
         (start.iter().map(|v| f64::from(*v)).collect(), vec![20.0 / rows; dim], vec![0.0; dim]);
@@ -38,7 +38,7 @@ fn steps_are_those_of_the_papers_algorithm() {
         let gradient: Vec<f32> =
             (0..dim).map(|i| 30.0 * ((i as u64 * 7 + t * 13) as f32).sin() - 10.0 * w[i]).collect();
         ours.update(&w, &gradient, rate, 1.0 - beta2);
-        for p in &pulls {
+        for p in &penalties {
             let (delta, centre) = (beta * f64::from(p.precision) / rows, f64::from(p.centre));
             for i in p.range.clone() {
                 let g_hat = -f64::from(gradient[i]) / rows;
@@ -54,7 +54,7 @@ fn steps_are_those_of_the_papers_algorithm() {
         }
     }
     let (mean, std) = ours.moments();
-    for p in &pulls {
+    for p in &penalties {
         let delta = beta * f64::from(p.precision) / rows;
         for i in p.range.clone() {
             let expected = 1.0 / (lambda * (h[i] + delta)).sqrt();
@@ -71,11 +71,11 @@ fn it_rests_at_the_optimum_of_a_quadratic() {
     // log p(D | w) = −½ Σ κ(w − μ)²: the optimum is at the mean (κμ + βτc)/(κ + βτ) with variance β/(κ + βτ).
     const STEPS: u64 = 6000;
     let dim = 3 * BLOCK;
-    let pulls = pulls(dim);
+    let penalties = penalties(dim);
     let curvature = |i: usize| 4.0 + (i % 5) as f32;
     let peak = |i: usize| (i % 3) as f32 - 1.0;
     for (draws, beta) in [(1, 1.0), (1, 0.3), (4, 2.0)] {
-        let mut q = Ivon::new(&vec![0.5; dim], 50.0, pulls.clone(), draws, 0.9);
+        let mut q = Ivon::new(&vec![0.5; dim], 50.0, penalties.clone(), draws, 0.9);
         let (mut w, mut g) = (vec![0.0f32; dim], vec![0.0f32; dim]);
         for t in 0..STEPS {
             let left = 0.01f64.powf(t as f64 / STEPS as f64);
@@ -94,7 +94,7 @@ fn it_rests_at_the_optimum_of_a_quadratic() {
         }
         let (mean, std) = q.moments();
         let (mut logs, mut shifts) = (Vec::new(), Vec::new());
-        for p in &pulls {
+        for p in &penalties {
             let pulled = beta * f64::from(p.precision);
             for i in p.range.clone() {
                 let precision = f64::from(curvature(i)) + pulled;
@@ -121,9 +121,9 @@ fn it_rests_at_the_optimum_of_a_quadratic() {
 fn no_draw_makes_a_standard_deviation_unreal() {
     let dim = 2 * BLOCK;
     // One half has a normal prior, the other none.
-    let pulls = vec![pull(0..BLOCK, 0.0, 1.0), Pull { kl_constant: 0.0, ..pull(BLOCK..dim, 0.0, 0.0) }];
+    let penalties = vec![pull(0..BLOCK, 0.0, 1.0), GaussianPenalty { kl_constant: 0.0, ..pull(BLOCK..dim, 0.0, 0.0) }];
     for sign in [1.0f32, -1.0, 0.0] {
-        let mut q = Ivon::new(&vec![0.0; dim], 1.0, pulls.clone(), 1, 0.9);
+        let mut q = Ivon::new(&vec![0.0; dim], 1.0, penalties.clone(), 1, 0.9);
         let mut w = vec![0.0f32; dim];
         for t in 0..2000 {
             let (mean, before) = q.moments();
@@ -144,7 +144,7 @@ fn no_draw_makes_a_standard_deviation_unreal() {
 #[test]
 fn the_kl_is_the_closed_form() {
     let Linear { problem, .. } = Linear::new(10, 2.0);
-    let q = Ivon::new(&[0.3, -1.0, 2.0, 0.0], 30.0, problem.pulls(), 1, 0.9);
+    let q = Ivon::new(&[0.3, -1.0, 2.0, 0.0], 30.0, problem.penalties(), 1, 0.9);
     let (mean, std) = q.moments();
     let closed = problem.prior().kl_from_normal(&mean, &std).unwrap();
     assert!((q.kl() / closed - 1.0).abs() < 1e-5, "{} for {closed}", q.kl()); // f32 logarithms

@@ -1,7 +1,7 @@
 //! Kernels by themselves: leapfrog's symmetries and order, the stationary law of noisy gradient steps including its known bias.
 
 use posterior::kernel::{NoisyStep, Preconditioner, Target, Trajectory, leapfrog, sghmc_step, sgld_step};
-use posterior::optim::{Law, Pull};
+use posterior::optim::{GaussianPenalty, Law};
 use posterior::problem::FnDensity;
 use posterior::rng::{Key, fill_normals};
 use posterior_testing::{z_mean, z_variance};
@@ -118,8 +118,14 @@ fn sgld_has_its_known_variance() {
         let mut none = Preconditioner::none();
         for t in 0..120 {
             gradient.iter_mut().zip(&w).for_each(|(g, w)| *g = -w / variance as f32);
-            let step =
-                NoisyStep { gradient: &gradient, pulls: &[], rate, noise: 1.0, key: Key::new(1).step(t), alone: false };
+            let step = NoisyStep {
+                gradient: &gradient,
+                penalties: &[],
+                rate,
+                noise: 1.0,
+                key: Key::new(1).step(t),
+                alone: false,
+            };
             sgld_step(&mut w, &mut none, step);
         }
         let draws: Vec<f64> = w.iter().map(|v| f64::from(*v)).collect();
@@ -135,14 +141,20 @@ fn sgld_has_its_known_variance() {
 fn preconditioned_sgld_has_its_known_variance() {
     let (sigma, centre, rate) = (0.5f64, 2.0f32, 0.4);
     let precision = (1.0 / (sigma * sigma)) as f32;
-    let pull = |range| Pull { range, centre, precision, kl_constant: 0.0, law: Law::Normal };
-    let pulls = [pull(0..1500), pull(1500..MANY)];
+    let pull = |range| GaussianPenalty { range, centre, precision, kl_constant: 0.0, law: Law::Normal };
+    let penalties = [pull(0..1500), pull(1500..MANY)];
     let (mut w, gradient) = (vec![centre; MANY], vec![0.0f32; MANY]);
     let mut rms = Preconditioner::rms(MANY, 0.0);
     for t in 0..700 {
         rms.learn(t < 600);
-        let step =
-            NoisyStep { gradient: &gradient, pulls: &pulls, rate, noise: 1.0, key: Key::new(2).step(t), alone: true };
+        let step = NoisyStep {
+            gradient: &gradient,
+            penalties: &penalties,
+            rate,
+            noise: 1.0,
+            key: Key::new(2).step(t),
+            alone: true,
+        };
         sgld_step(&mut w, &mut rms, step);
     }
     let mut expected = sigma * sigma;
@@ -167,8 +179,14 @@ fn sghmc_has_its_known_variance() {
         let steps = 400;
         for t in 0..steps {
             gradient.iter_mut().zip(&w).for_each(|(g, w)| *g = -w / variance as f32);
-            let step =
-                NoisyStep { gradient: &gradient, pulls: &[], rate, noise: 1.0, key: Key::new(3).step(t), alone: false };
+            let step = NoisyStep {
+                gradient: &gradient,
+                penalties: &[],
+                rate,
+                noise: 1.0,
+                key: Key::new(3).step(t),
+                alone: false,
+            };
             sghmc_step(&mut w, &mut momentum, &mut none, friction, step);
         }
         // m' = a m − b w + s z, w' = w + m'
@@ -198,7 +216,7 @@ fn the_noise_of_mini_batches_adds_what_it_should() {
         fill_normals(Key::new(4).step(t), &mut gradient);
         gradient.iter_mut().zip(&w).for_each(|(g, w)| *g = noise as f32 * *g - w);
         let step =
-            NoisyStep { gradient: &gradient, pulls: &[], rate, noise: 1.0, key: Key::new(5).step(t), alone: false };
+            NoisyStep { gradient: &gradient, penalties: &[], rate, noise: 1.0, key: Key::new(5).step(t), alone: false };
         sgld_step(&mut w, &mut none, step);
     }
     let expected = (2.0 * rate + (rate * noise).powi(2)) / (2.0 * rate / variance - rate * rate);
@@ -213,8 +231,14 @@ fn noisy_steps_have_the_same_bits_on_the_pool_and_alone() {
         fill_normals(Key::new(6), &mut gradient);
         let mut rms = Preconditioner::rms(w.len(), 1e-3);
         for t in 0..3 {
-            let step =
-                NoisyStep { gradient: &gradient, pulls: &[], rate: 0.01, noise: 1.0, key: Key::new(7).step(t), alone };
+            let step = NoisyStep {
+                gradient: &gradient,
+                penalties: &[],
+                rate: 0.01,
+                noise: 1.0,
+                key: Key::new(7).step(t),
+                alone,
+            };
             sghmc_step(&mut w, &mut momentum, &mut rms, 0.1, step);
         }
         w

@@ -114,7 +114,7 @@ fn the_kl_of_a_draw_is_the_closed_form() {
     fill_normals(Key::new(5), &mut mean);
     let std: Vec<f32> = (0..dim).map(|i| 0.01 * (i + 1) as f32).collect();
     let mut family = MeanField::new(&mean, &std, 1);
-    let kl = family.draw(Key::new(6), &problem.pulls(), &mut vec![0.0; dim]);
+    let kl = family.draw(Key::new(6), &problem.penalties(), &mut vec![0.0; dim]);
     let closed = problem.prior().kl_from_normal(&mean, &std).unwrap();
     assert!((kl / closed - 1.0).abs() < 1e-5, "{kl} for {closed}"); // f32 sums of some dozen terms
 }
