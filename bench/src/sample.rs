@@ -173,7 +173,7 @@ fn sample(args: &[String]) -> Result<serde_json::Value, String> {
         "settings": given.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" "),
         "threads": threads,
         "chains": chains.chains.len(),
-        "warmup": method.settings().count("warmup"),
+        "warmup": method.settings().typed::<usize>("warmup"),
         "draws": chains.shortest(),
         "seed": seed,
         "wall_s": round(wall_s),

@@ -22,11 +22,8 @@
 //! # let table = Table::from_columns(vec![("x".into(), Column::Number(x)), ("y".into(), Column::Number(y))])?;
 //! // let table = Table::read("data.csv".as_ref(), &ReadOptions::default())?;
 //! let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
-//! let recipe = Recipe {
-//!     network: NetworkSpec::parse("20", Activation::Tanh)?,
-//!     method: Choice::named("mean-field").with("epochs", Value::Int(200)),
-//!     ..Recipe::default()
-//! };
+//! let recipe = Recipe::new(NetworkSpec::parse("20", Activation::Tanh)?)
+//!     .method(options::MeanField { epochs: 200, ..Default::default() });
 //! let model = Model::fit(&recipe, &table, &options, 0, &mut Silent)?;
 //!
 //! let predictive = model.predict(&model.encoder.encode(&table, false)?.data.x, &model.how(50))?;
@@ -57,6 +54,7 @@ pub mod memory;
 pub mod model;
 pub mod nn;
 pub mod optim;
+pub mod options;
 pub mod posterior;
 mod precision;
 pub mod predict;

@@ -7,6 +7,7 @@ pub use crate::inference::{METHODS, Method, Observer, Silent};
 pub use crate::likelihood::{LIKELIHOODS, Likelihood, Outcome};
 pub use crate::model::{Choice, Model, Recipe};
 pub use crate::nn::{Activation, NetworkSpec, Shape};
+pub use crate::options;
 pub use crate::posterior::Posterior;
 pub use crate::predict::{MomentsPredictor, NetworkPredictor, Predictive, Predictor};
 pub use crate::prior::{PRIORS, Prior};

@@ -1,7 +1,13 @@
 //! Settings of methods, likelihoods and priors: one table each, checked in one place.
 //!
 //! A row of a table carries name, help, default and what is allowed; [`Settings::resolve`] turns what the user wrote into
-//! checked values, and nothing runs on unchecked ones.
+//! checked values, and nothing runs on unchecked ones. Tables come from typed structs ([`options!`](crate::options!)) or are written by hand.
+
+mod typed;
+
+pub use typed::{Checked, NamedOptions, OptionValue, Options};
+#[doc(hidden)]
+pub use typed::{help_of, verify};
 
 use crate::error::{Error, Result, suggest};
 use serde::{Deserialize, Serialize};
@@ -154,18 +160,6 @@ impl Value {
     }
 }
 
-/// Two tables one after the other, where `N` is the sum of their lengths.
-pub(crate) const fn joined<const N: usize>(first: &[Setting], second: &[Setting]) -> [Setting; N] {
-    assert!(first.len() + second.len() == N, "as long as both");
-    let mut all = [if first.is_empty() { second[0] } else { first[0] }; N];
-    let mut i = 0;
-    while i < N {
-        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
-        i += 1;
-    }
-    all
-}
-
 /// Checked settings: every row of the table has a value within its range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -202,43 +196,42 @@ impl Settings {
         self.0.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
-    /// Only the rows of `table`, all of which must be here.
-    pub fn restricted_to(&self, table: &[Setting]) -> Settings {
-        Settings(table.iter().map(|s| (s.name.to_owned(), self.get(s.name).clone())).collect())
+    /// A value as the type of an option; none where there is no such row or its values are of another type.
+    pub fn typed<T: OptionValue>(&self, name: &str) -> Option<T> {
+        self.0.get(name).and_then(T::of_value)
     }
 
-    /// With another value of one setting, which the caller knows to be allowed.
-    pub fn with(&self, name: &str, value: Value) -> Settings {
-        let mut map = self.0.clone();
-        map.insert(name.to_owned(), value);
-        Settings(map)
+    fn get(&self, name: &str) -> Result<&Value> {
+        self.0.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            Error::setting(format!("the table of settings has no row '{name}'"), suggest(name, names))
+        })
     }
 
-    fn get(&self, name: &str) -> &Value {
-        // A name that is not in the table is a slip in this code base, caught by the conformance tests.
-        self.0.get(name).unwrap_or_else(|| panic!("the table of settings has no row '{name}'"))
+    fn wrong_type(name: &str, wanted: &str) -> Error {
+        Error::setting(format!("the setting '{name}' is not {wanted}"), "read it as what its table allows")
     }
 
     /// A number.
-    pub fn float(&self, name: &str) -> f64 {
-        self.get(name).number()
+    pub fn float(&self, name: &str) -> Result<f64> {
+        f64::of_value(self.get(name)?).ok_or_else(|| Settings::wrong_type(name, "a number"))
     }
 
     /// A whole number that is not negative.
-    pub fn count(&self, name: &str) -> usize {
-        self.float(name) as usize
+    pub fn count(&self, name: &str) -> Result<usize> {
+        usize::of_value(self.get(name)?).ok_or_else(|| Settings::wrong_type(name, "a whole number"))
     }
 
     /// Yes or no.
-    pub fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Value::Bool(true))
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        bool::of_value(self.get(name)?).ok_or_else(|| Settings::wrong_type(name, "true or false"))
     }
 
     /// A word.
-    pub fn text(&self, name: &str) -> &str {
-        match self.get(name) {
-            Value::Text(v) => v,
-            _ => "",
+    pub fn text(&self, name: &str) -> Result<&str> {
+        match self.get(name)? {
+            Value::Text(v) => Ok(v),
+            _ => Err(Settings::wrong_type(name, "a word")),
         }
     }
 }
@@ -260,8 +253,18 @@ mod tests {
     #[test]
     fn values_are_checked_and_defaults_filled() {
         let s = resolve("steps", "1e3").unwrap();
-        assert_eq!((s.count("steps"), s.float("rate"), s.text("kind")), (1000, 0.1, "a"));
-        assert_eq!(resolve("rate", "1").unwrap().float("rate"), 1.0);
+        assert_eq!((s.count("steps").unwrap(), s.float("rate").unwrap(), s.text("kind").unwrap()), (1000, 0.1, "a"));
+        assert_eq!(resolve("rate", "1").unwrap().float("rate").unwrap(), 1.0);
+    }
+
+    /// Whoever writes a table by hand reads it by name.
+    #[test]
+    fn a_misspelt_key_is_an_error() {
+        let s = resolve("steps", "3").unwrap();
+        let message = s.float("rtae").unwrap_err().to_string();
+        assert_eq!(message, "the table of settings has no row 'rtae'; did you mean 'rate'?");
+        assert!(s.flag("rate").is_err() && s.count("kind").is_err() && s.text("steps").is_err());
+        assert!(s.typed::<usize>("step").is_none());
     }
 
     #[test]

@@ -4,44 +4,50 @@
 //! keeps the highest point it has seen, so that a model holds one point per chain: modes, not draws of the posterior.
 //! Reference: Kirkpatrick, Gelatt & Vecchi (1983), Science 220. Cost: one density a step.
 
-use super::chains::{CHAINS, ChainPlan, Transition};
+use super::chain_options::ChainOptions;
+use super::chains::{ChainPlan, Transition};
 use super::metropolis::no_start;
 use super::observer::Observer;
-use super::sample::{Sampler, fit_by_sampling};
+use super::sample::{GradientPrecision, Sampler, fit_by_sampling};
+use super::starts::Start;
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::kernel::{Info, Metropolis, State, Target};
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{self, Stateful};
 
-const STEPS: Setting = Setting {
-    name: "steps",
-    help: "transitions of each chain, over which the temperature falls",
-    default: Default::Int(20_000),
-    allowed: Allowed::Int(1, 1_000_000_000),
-};
-const TEMPERATURE: Setting = Setting {
-    name: "temperature",
-    help: "at the beginning; 1 is the posterior's own",
-    default: Default::Float(HOT),
-    allowed: Allowed::Above(0.0, 1e12),
-};
+crate::word_enum! {
+    /// Where chains of `annealing` begin.
+    pub enum AnnealingStart {
+        /// At draws of the prior.
+        Prior = "prior",
+        /// Near modes of their own, by short MAP fits.
+        Modes = "modes",
+    }
+}
 
-const START: Setting = Setting {
-    name: "start",
-    help: "where chains begin",
-    default: Default::Text("prior"),
-    allowed: Allowed::OneOf(&["prior", "modes"]),
-};
+crate::options! {
+    /// Simulated annealing.
+    pub struct Annealing: "annealing" {
+        /// independent chains, run in parallel
+        chains: usize = 4 => Int(1, 1000),
+        /// transitions of each chain, over which the temperature falls
+        steps: usize = 20_000 => Int(1, 1_000_000_000),
+        /// at the beginning; 1 is the posterior's own
+        temperature: f64 = HOT => Above(0.0, 1e12),
+        /// where chains begin
+        start: AnnealingStart = AnnealingStart::Prior,
+    }
+}
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "annealing",
+    name: Annealing::NAME,
     summary: "simulated annealing: a mode per chain, without gradients",
     gives: "one point per chain",
-    settings: &[CHAINS, STEPS, TEMPERATURE, START],
-    build: |settings| Box::new(Annealing { settings }),
+    settings: Annealing::SETTINGS,
+    build: |settings| Box::new(Checked::<Annealing>::from(settings)),
 };
 
 /// The first temperature, where none is set.
@@ -49,12 +55,6 @@ const HOT: f64 = 100.0;
 /// The last temperature.
 const COLD: f64 = 0.01;
 const ACCEPTANCE: f64 = 0.234;
-
-/// Simulated annealing.
-#[derive(Debug)]
-pub struct Annealing {
-    settings: Settings,
-}
 
 struct AnnealingChain<'a> {
     target: Target<'a>,
@@ -145,7 +145,7 @@ pub(super) fn highest(target: Target<'_>, start: &[f64], steps: usize, key: Key)
     Ok(chain.best.1)
 }
 
-impl Sampler for Annealing {
+impl Sampler for Checked<Annealing> {
     fn chain<'a>(
         &self,
         target: Target<'a>,
@@ -153,26 +153,31 @@ impl Sampler for Annealing {
         plan: ChainPlan,
         key: Key,
     ) -> Result<Box<dyn Transition + 'a>> {
-        Ok(Box::new(chain(target, start, plan.warmup + 1, self.settings.float("temperature"), key)?))
+        Ok(Box::new(chain(target, start, plan.warmup + 1, self.temperature, key)?))
     }
-    fn plan(&self, settings: &Settings, _: usize, _: &mut dyn Observer) -> Result<ChainPlan> {
-        let (chains, steps) = (settings.count("chains"), settings.count("steps"));
-        Ok(ChainPlan { chains, warmup: steps - 1, draws: 1, thin: 1 })
+    fn plan(&self, _: usize, _: &mut dyn Observer) -> Result<ChainPlan> {
+        Ok(ChainPlan { chains: self.chains, warmup: self.steps - 1, draws: 1, thin: 1 })
     }
 }
 
-impl Method for Annealing {
+impl Method for Checked<Annealing> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 20)
+        // One point of each chain is kept, which is no more than its state.
+        let chains = ChainOptions { chains: self.chains, draws: 0, ..ChainOptions::default() };
+        super::needs::by_chains(problem, &chains, 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, key, observer)
+        let start = match self.start {
+            AnnealingStart::Prior => Start::Prior,
+            AnnealingStart::Modes => Start::Modes,
+        };
+        fit_by_sampling(self, start, GradientPrecision::F64, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

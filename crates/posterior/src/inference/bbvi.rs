@@ -7,10 +7,9 @@
 //! Cost per step: S forward passes, S·P random numbers, which are kept, and two passes over them.
 
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
+use super::train::{StepPlan, Stepper, Tempering, has_training, train, training_fields};
 use super::variational::{
-    BETA, INITIAL_MEAN, INITIAL_SCALING, INITIAL_STD, KL_WARMUP, RecordedKl, SAMPLES, elbo, initial_mean, initial_std,
-    tempering,
+    InitialMean, InitialScaling, RecordedKl, elbo, initial_mean, initial_std, variational_fields,
 };
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
@@ -18,54 +17,37 @@ use crate::family::{ScoreFunction, inverse_softplus};
 use crate::math::Real;
 use crate::math::special::HALF_LN_TAU;
 use crate::nn::Mode;
-use crate::optim::{Adam, LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::{Adam, Decay};
 use crate::posterior::MeanFieldPosterior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose, fill_normals_par};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::simd_fn;
 use crate::snapshot::{State, Stateful};
 
+crate::options! {
+    /// Black-box variational inference by the score function.
+    pub struct BlackBox: "bbvi" {
+        ..training_fields!,
+        /// S: weights drawn per step; their noise is kept, so memory grows with it
+        samples: usize = 16 => Int(1, 1000),
+        /// whether the gradient's variance is lowered by what the other draws of a step say
+        control_variate: bool = true,
+        ..variational_fields!,
+    }
+}
+has_training!(BlackBox);
+
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "bbvi",
+    name: BlackBox::NAME,
     summary: "black-box variational inference: a Gaussian for every weight, by the score function, without gradients",
     gives: "a diagonal Gaussian",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        Setting {
-            help: "S: weights drawn per step; their noise is kept, so memory grows with it",
-            default: Default::Int(16),
-            allowed: Allowed::Int(1, 1000),
-            ..SAMPLES
-        },
-        Setting {
-            name: "control_variate",
-            help: "whether the gradient's variance is lowered by what the other draws of a step say",
-            default: Default::Bool(true),
-            allowed: Allowed::Bool,
-        },
-        BETA,
-        KL_WARMUP,
-        INITIAL_MEAN,
-        INITIAL_STD,
-        INITIAL_SCALING,
-    ],
-    build: |settings| Box::new(BlackBoxInference { settings }),
+    settings: BlackBox::SETTINGS,
+    build: |settings| Box::new(Checked::<BlackBox>::from(settings)),
 };
 
 /// σ never falls below: 1/σ stays finite.
 const STD_FLOOR: f32 = 1e-9;
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct BlackBoxInference {
-    settings: Settings,
-}
 
 /// q, without what the optimiser keeps.
 #[derive(Debug, Clone, Default)]
@@ -240,26 +222,30 @@ impl Stepper for BlackBoxTrainer<'_> {
     }
 }
 
-impl Method for BlackBoxInference {
+impl Method for Checked<BlackBox> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 24)
+        super::needs::by_row_noise(problem, self.batch_size, 24)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));
-        let estimator = ScoreFunction { control_variate: s.flag("control_variate") };
-        let (samples, batch_size) = (s.count("samples"), s.count("batch_size"));
+        let (s, training) = (&**self, (&**self).into());
+        let (mean, std) = (
+            initial_mean(problem, s.initial_mean, &training, key, observer)?,
+            initial_std(problem.layout(), s.initial_std, s.initial_scaling),
+        );
+        let estimator = ScoreFunction { control_variate: s.control_variate };
+        let (samples, batch_size) = (s.samples, s.batch_size);
         let mut trainer = BlackBoxTrainer::new(problem, &mean, &std, estimator, samples, batch_size, key);
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo(problem, &summary))), summary })
     }

@@ -7,60 +7,56 @@
 //! References: Rubin (1981), Annals of Statistics; Newton & Raftery (1994), JRSS B, the weighted-likelihood bootstrap. Cost: S MAP fits side by
 //! side; S passes per prediction.
 
-use super::map::{self, SETTINGS as MAP_SETTINGS};
-use super::members::{MEMBERS, fit_members};
+use super::map;
+use super::members::fit_members;
 use super::observer::Observer;
+use super::train::{has_training, training_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::optim::Decay;
 use crate::posterior::MixturePosterior;
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose, Stream};
-use crate::settings::{Allowed, Default, Setting, Settings, joined};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 
-const OWN: [Setting; 2] = [
-    Setting { default: Default::Int(10), ..MEMBERS },
-    Setting {
-        name: "with_prior",
-        help: "whether the prior regularises each network; without it, each maximises the weighted likelihood",
-        default: Default::Bool(true),
-        allowed: Allowed::Bool,
-    },
-];
-
-const SETTINGS: [Setting; OWN.len() + MAP_SETTINGS.len()] = joined(&OWN, MAP_SETTINGS);
+crate::options! {
+    /// The Bayesian bootstrap: a network for each of several random weightings of the rows.
+    pub struct Bootstrap: "bootstrap" {
+        /// S: independent fits
+        members: usize = 10 => Int(1, 1000),
+        /// whether the prior regularises each network; without it, each maximises the weighted likelihood
+        with_prior: bool = true,
+        ..training_fields!,
+    }
+}
+has_training!(Bootstrap);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "bootstrap",
+    name: Bootstrap::NAME,
     summary: "the Bayesian bootstrap: one network for each of several random weightings of the rows",
     gives: "one point per member",
-    settings: &SETTINGS,
-    build: |settings| Box::new(BootstrapInference { settings }),
+    settings: Bootstrap::SETTINGS,
+    build: |settings| Box::new(Checked::<Bootstrap>::from(settings)),
 };
 
-/// The method with its settings.
-#[derive(Debug)]
-pub struct BootstrapInference {
-    settings: Settings,
-}
-
-impl Method for BootstrapInference {
+impl Method for Checked<Bootstrap> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        let one = super::needs::by_gradient(problem, &self.settings, 8);
-        super::needs::by_members(problem, &self.settings, one, 1)
+        let one = super::needs::by_gradient(problem, self.batch_size, 8);
+        super::needs::by_members(problem, self.members, one, 1)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let member = Member { settings: self.settings.clone() };
-        let (fits, summary) = fit_members(&member, self.settings.count("members"), problem, key, observer)?;
+        let member = Member { options: self.clone() };
+        let (fits, summary) = fit_members(&member, self.members, problem, key, observer)?;
         let members = fits.into_iter().map(|f| f.posterior).collect();
         Ok(Fit { posterior: Box::new(MixturePosterior::new(members, None)), summary })
     }
@@ -69,7 +65,7 @@ impl Method for BootstrapInference {
 /// One network on weights of its own.
 #[derive(Debug)]
 struct Member {
-    settings: Settings,
+    options: Checked<Bootstrap>,
 }
 
 impl Method for Member {
@@ -78,7 +74,7 @@ impl Method for Member {
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.options.settings()
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
@@ -88,7 +84,7 @@ impl Method for Member {
             weights.iter_mut().zip(own.iter()).for_each(|(w, own)| *w *= own);
         }
         let weighted = problem.with_data(Dataset { weights: Some(weights.into()), ..data.clone() })?;
-        map::fit(&weighted, &self.settings, self.settings.flag("with_prior"), key, observer)
+        map::fit(&weighted, &(&*self.options).into(), self.options.with_prior, key, observer)
     }
 }
 

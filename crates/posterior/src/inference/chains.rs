@@ -3,47 +3,16 @@
 //! A chain depends on its own key alone, so that neither the threads nor the order in which they take turns change a bit. Each turn is a few
 //! milliseconds of one chain; all chains come to their end together and every thread is busy until then. Memory: chains × kept draws × P numbers in f32.
 
+use super::chain_options::ChainOptions;
 use super::checkpoint::Unit;
 use super::observer::{ChainProgress, Flow, Observer, Progress};
 use crate::convergence::{Trace, r_hat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Info;
 use crate::posterior::{Chain, Chains};
-use crate::settings::{Allowed, Default, Setting, Settings};
 use crate::snapshot::{State, Stateful};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-pub(super) const CHAINS: Setting = Setting {
-    name: "chains",
-    help: "independent chains, run in parallel",
-    default: Default::Int(4),
-    allowed: Allowed::Int(1, 1000),
-};
-pub(super) const DRAWS: Setting = Setting {
-    name: "draws",
-    help: "draws that each chain keeps after its warm-up",
-    default: Default::Int(500),
-    allowed: Allowed::Int(1, 100_000_000),
-};
-pub(super) const WARMUP: Setting = Setting {
-    name: "warmup",
-    help: "transitions of each chain that are thrown away, in which step size and scales are adapted",
-    default: Default::Int(500),
-    allowed: Allowed::Int(0, 100_000_000),
-};
-pub(super) const THIN: Setting = Setting {
-    name: "thin",
-    help: "transitions from one kept draw to the next",
-    default: Default::Int(1),
-    allowed: Allowed::Int(1, 100_000_000),
-};
-pub(super) const MEMORY_MIB: Setting = Setting {
-    name: "memory_mib",
-    help: "memory for draws, also while they are written, in MiB; what does not fit is thinned",
-    default: Default::Int(2048),
-    allowed: Allowed::Int(1, 1 << 30),
-};
 
 /// One turn of a chain.
 const TURN: Duration = Duration::from_millis(20);
@@ -89,11 +58,10 @@ pub struct ChainPlan {
 }
 
 impl ChainPlan {
-    /// From checked settings, for `dim` parameters; thinned to the budget of memory, which is told.
-    pub(super) fn new(settings: &Settings, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
-        let (chains, draws) = (settings.count("chains"), settings.count("draws"));
-        let plan = ChainPlan { chains, warmup: settings.count("warmup"), draws, thin: settings.count("thin") };
-        let (thinned, told) = plan.within(dim, settings.count("memory_mib"))?;
+    /// For `dim` parameters; thinned to the budget of memory, which is told.
+    pub fn new(options: &ChainOptions, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        let ChainOptions { chains, draws, warmup, thin, memory_mib } = *options;
+        let (thinned, told) = ChainPlan { chains, warmup, draws, thin }.within(dim, memory_mib)?;
         told.iter().for_each(|t| observer.warn(t));
         Ok(thinned)
     }

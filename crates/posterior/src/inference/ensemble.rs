@@ -11,59 +11,51 @@
 //! References: Lakshminarayanan, Pritzel & Blundell (2017), NeurIPS; Pearce, Leibfried & Brintrup (2020), AISTATS. Cost: S MAP
 //! fits side by side; S passes per prediction.
 
-use super::map::{self, SETTINGS as MAP_SETTINGS};
-use super::members::{MEMBERS, fit_members};
+use super::map;
+use super::members::fit_members;
 use super::observer::Observer;
 use super::point::PointTrainer;
+use super::train::{has_training, training_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::data::split;
 use crate::error::{Error, Result};
 use crate::likelihood::Outcome;
 use crate::nn::Role;
+use crate::optim::Decay;
 use crate::posterior::MixturePosterior;
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings, joined};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 
-const OWN: [Setting; 3] = [
-    MEMBERS,
-    Setting {
-        name: "leave_out",
-        help: "part of the rows that each member does not see, drawn for each",
-        default: Default::Float(0.0),
-        allowed: Allowed::Float(0.0, 0.9),
-    },
-    Setting {
-        name: "anchored",
-        help: "whether each member's prior is centred at a draw of the prior (randomised MAP) instead of at its mean",
-        default: Default::Bool(false),
-        allowed: Allowed::Bool,
-    },
-];
-
-const SETTINGS: [Setting; OWN.len() + MAP_SETTINGS.len()] = joined(&OWN, MAP_SETTINGS);
+crate::options! {
+    /// A deep ensemble: MAP networks from different initial values.
+    pub struct Ensemble: "ensemble" {
+        /// S: independent fits
+        members: usize = 5 => Int(1, 1000),
+        /// part of the rows that each member does not see, drawn for each
+        leave_out: f64 = 0.0 => Float(0.0, 0.9),
+        /// whether each member's prior is centred at a draw of the prior (randomised MAP) instead of at its mean
+        anchored: bool = false,
+        ..training_fields!,
+    }
+}
+has_training!(Ensemble);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "ensemble",
+    name: Ensemble::NAME,
     summary: "a deep ensemble: MAP networks from different initial values, side by side",
     gives: "one point per member",
-    settings: &SETTINGS,
-    build: |settings| Box::new(EnsembleInference { settings }),
+    settings: Ensemble::SETTINGS,
+    build: |settings| Box::new(Checked::<Ensemble>::from(settings)),
 };
 
-/// The method with its settings.
-#[derive(Debug)]
-pub struct EnsembleInference {
-    settings: Settings,
-}
-
-impl Method for EnsembleInference {
+impl Method for Checked<Ensemble> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn real_likelihood(&self) -> &'static str {
@@ -71,12 +63,12 @@ impl Method for EnsembleInference {
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        let one = super::needs::by_gradient(problem, &self.settings, 8);
-        super::needs::by_members(problem, &self.settings, one, 1)
+        let one = super::needs::by_gradient(problem, self.batch_size, 8);
+        super::needs::by_members(problem, self.members, one, 1)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        if self.settings.flag("anchored")
+        if self.anchored
             && let Some(prior) = problem.prior().without_normal()
         {
             return Err(Error::setting(
@@ -84,10 +76,10 @@ impl Method for EnsembleInference {
                 "leave ⟨set anchored=true⟩ out, or use ⟨prior=normal⟩",
             ));
         }
-        let member = Member { settings: self.settings.clone() };
+        let member = Member { options: self.clone() };
         // From one start, members would hardly differ.
         let problem = problem.without_start();
-        let (fits, summary) = fit_members(&member, self.settings.count("members"), &problem, key, observer)?;
+        let (fits, summary) = fit_members(&member, self.members, &problem, key, observer)?;
         let members = fits.into_iter().map(|f| f.posterior).collect();
         Ok(Fit { posterior: Box::new(MixturePosterior::new(members, None)), summary })
     }
@@ -96,7 +88,7 @@ impl Method for EnsembleInference {
 /// One network; its key decides all that tells it from the others.
 #[derive(Debug)]
 struct Member {
-    settings: Settings,
+    options: Checked<Ensemble>,
 }
 
 impl Method for Member {
@@ -105,12 +97,12 @@ impl Method for Member {
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.options.settings()
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let fewer = match s.float("leave_out") {
+        let s = &*self.options;
+        let fewer = match s.leave_out {
             0.0 => None,
             part => {
                 let data = problem.whole("leave_out")?;
@@ -120,11 +112,11 @@ impl Method for Member {
             }
         };
         let problem = fewer.as_ref().unwrap_or(problem);
-        let mut trainer = PointTrainer::new(problem, true, s.count("batch_size"), key);
-        if s.flag("anchored") {
+        let mut trainer = PointTrainer::new(problem, true, s.batch_size, key);
+        if s.anchored {
             trainer = trainer.with_anchors(anchors(problem, key));
         }
-        map::run(trainer, problem, s, true, key, observer)
+        map::run(trainer, problem, &s.into(), true, key, observer)
     }
 }
 

@@ -7,74 +7,76 @@
 //! parameters are points with the problem's prior. The prior being improper, there is no evidence to bound.
 //! Cost: that of mean-field with the local estimator.
 
-use super::mc_dropout::RATE;
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
-use super::variational::{BETA, INITIAL_MEAN, KL_WARMUP, RecordedKl, initial_mean, tempering};
+use super::train::{StepPlan, Stepper, Tempering, has_training, train, training_fields};
+use super::variational::{InitialMean, RecordedKl, initial_mean};
 use super::{Fit, Method, MethodEntry};
 use crate::distribution::{log_uniform_kl, log_uniform_kl_slope};
 use crate::error::Result;
 use crate::nn::{AnyNetwork, Gradient, Mode, Noisy, Role, RowNoise, Weights};
-use crate::optim::{Adam, GaussianPenalty, LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::{Adam, Decay, GaussianPenalty};
 use crate::posterior::{MeanFieldPosterior, dropout_blocks};
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 
-const PER: Setting = Setting {
-    name: "per",
-    help: "one α for every layer, or one for every input unit of a layer",
-    default: Default::Text("layer"),
-    allowed: Allowed::OneOf(&["layer", "unit"]),
-};
-const INITIAL_ALPHA: Setting = Setting {
-    name: "initial_alpha",
-    help: "α starts at this; 0.1 is a dropout rate of 9 %",
-    default: Default::Float(0.1),
-    allowed: Allowed::Float(1e-6, 1e3),
-};
+crate::word_enum! {
+    /// What has an α of its own in `variational-dropout`.
+    pub enum AlphaPer {
+        /// Every layer.
+        Layer = "layer",
+        /// Every input unit of a layer.
+        Unit = "unit",
+    }
+}
+
+crate::options! {
+    /// Dropout with Gaussian noise of a fixed rate.
+    pub struct GaussianDropout: "gaussian-dropout" {
+        ..training_fields!,
+        /// means start as a fresh network's weights, at 0, or at a MAP fit with the same settings
+        initial_mean: InitialMean = InitialMean::Random,
+        /// π: probability of a hidden unit to be dropped
+        rate: f64 = 0.1 => Float(0.0, 0.999),
+    }
+}
+has_training!(GaussianDropout);
+
+crate::options! {
+    /// Dropout with Gaussian noise of learned rates.
+    pub struct VariationalDropout: "variational-dropout" {
+        ..training_fields!,
+        /// weight of the KL; 1 is Bayes, less is a tempered (cold) posterior
+        beta: f64 = 1.0 => Float(0.0, 1e6),
+        /// part of the steps over which β first rises from 0
+        kl_warmup: f64 = 0.1 => Float(0.0, 1.0),
+        /// means start as a fresh network's weights, at 0, or at a MAP fit with the same settings
+        initial_mean: InitialMean = InitialMean::Random,
+        /// α starts at this; 0.1 is a dropout rate of 9 %
+        initial_alpha: f64 = 0.1 => Float(1e-6, 1e3),
+        /// one α for every layer, or one for every input unit of a layer
+        per: AlphaPer = AlphaPer::Layer,
+    }
+}
+has_training!(VariationalDropout);
 
 pub(super) const GAUSSIAN: MethodEntry = MethodEntry {
-    name: "gaussian-dropout",
+    name: GaussianDropout::NAME,
     summary: "multiplicative Gaussian noise of a fixed rate on every weight",
     gives: "a diagonal Gaussian",
-    settings: &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE, INITIAL_MEAN, RATE],
-    build: |settings| Box::new(GaussianDropout { settings }),
+    settings: GaussianDropout::SETTINGS,
+    build: |settings| Box::new(Checked::<GaussianDropout>::from(settings)),
 };
 
 pub(super) const VARIATIONAL: MethodEntry = MethodEntry {
-    name: "variational-dropout",
+    name: VariationalDropout::NAME,
     summary: "multiplicative Gaussian noise whose rates are learned",
     gives: "a diagonal Gaussian",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        BETA,
-        KL_WARMUP,
-        INITIAL_MEAN,
-        INITIAL_ALPHA,
-        PER,
-    ],
-    build: |settings| Box::new(VariationalDropout { settings }),
+    settings: VariationalDropout::SETTINGS,
+    build: |settings| Box::new(Checked::<VariationalDropout>::from(settings)),
 };
-
-/// Gaussian dropout.
-#[derive(Debug)]
-pub struct GaussianDropout {
-    settings: Settings,
-}
-
-/// Variational dropout.
-#[derive(Debug)]
-pub struct VariationalDropout {
-    settings: Settings,
-}
 
 /// A weight block and which of its weights share an α.
 struct Group {
@@ -257,46 +259,47 @@ impl Stepper for Trainer<'_> {
     }
 }
 
-impl Method for GaussianDropout {
+impl Method for Checked<GaussianDropout> {
     fn name(&self) -> &'static str {
         GAUSSIAN.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 20)
+        super::needs::by_row_noise(problem, self.batch_size, 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let rate = s.float("rate");
-        let w = initial_mean(problem, s, key, observer)?;
+        let (s, training) = (&**self, (&**self).into());
+        let rate = s.rate;
+        let w = initial_mean(problem, s.initial_mean, &training, key, observer)?;
         // A rate of 0 is no noise.
         let alpha = (rate / (1.0 - rate)).max(1e-30);
-        let mut trainer = Trainer::new(problem, w, alpha, false, false, s.count("batch_size"), key);
-        let fixed = super::train::Tempering { beta: 0.0, warmup: 0.0 };
-        let summary = train(&mut trainer, problem, s, &fixed, key, observer)?;
+        let mut trainer = Trainer::new(problem, w, alpha, false, false, s.batch_size, key);
+        let fixed = Tempering { beta: 0.0, warmup: 0.0 };
+        let summary = train(&mut trainer, problem, &training, &fixed, key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, None)), summary })
     }
 }
 
-impl Method for VariationalDropout {
+impl Method for Checked<VariationalDropout> {
     fn name(&self) -> &'static str {
         VARIATIONAL.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 20)
+        super::needs::by_row_noise(problem, self.batch_size, 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let w = initial_mean(problem, s, key, observer)?;
-        let (alpha, per_unit) = (s.float("initial_alpha"), s.text("per") == "unit");
-        let mut trainer = Trainer::new(problem, w, alpha, per_unit, true, s.count("batch_size"), key);
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let (s, training) = (&**self, (&**self).into());
+        let w = initial_mean(problem, s.initial_mean, &training, key, observer)?;
+        let (alpha, per_unit) = (s.initial_alpha, s.per == AlphaPer::Unit);
+        let mut trainer = Trainer::new(problem, w, alpha, per_unit, true, s.batch_size, key);
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, None)), summary })
     }

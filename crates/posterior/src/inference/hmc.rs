@@ -10,70 +10,84 @@
 //! transitions. With `start` tempered the chain moves on p(w) p(D|w)^β instead, β = (t/T)² over the first part of the warm-up: nearer to equilibrium on
 //! the way, it ends in such a mode less often (Kirkpatrick, Gelatt & Vecchi 1983; Neal 2001), and these transitions are the cheaper ones.
 
-use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
 use super::metropolis::no_start;
 use super::observer::Observer;
-use super::sample::{PRECISION, START_TEMPERED, Sampler, fit_by_sampling};
+use super::sample::{GradientPrecision, Sampler, fit_by_sampling, precision_field};
+use super::starts::Start;
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::kernel::adapt::{DualAveraging, Scales, Windows};
-use crate::kernel::{Hmc, Info, Move, State, Target};
+use crate::kernel::{Hmc as Kernel, Info, Move, State, Target};
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{self, Stateful};
 
-pub(super) const TARGET_ACCEPT: Setting = Setting {
-    name: "target_accept",
-    help: "the mean acceptance that the step size is adapted to; higher means smaller steps",
-    default: Default::Float(0.8),
-    allowed: Allowed::Float(0.1, 0.999),
-};
-const STEPS: Setting = Setting {
-    name: "steps",
-    help: "leapfrog steps of a path on average; 0 means as far as paths go before they turn back",
-    default: Default::Int(0),
-    allowed: Allowed::Int(0, 100_000),
-};
-const PATH: Setting = Setting {
-    name: "path",
-    help: "the longest path, in units of the time after which paths turn back",
-    default: Default::Float(1.0),
-    allowed: Allowed::Above(0.0, 100.0),
-};
-const MAX_STEPS: Setting = Setting {
-    name: "max_steps",
-    help: "leapfrog steps of a path at the most",
-    default: Default::Int(1000),
-    allowed: Allowed::Int(1, 100_000),
-};
+crate::word_enum! {
+    /// Where chains of `hmc` begin.
+    pub enum TemperedStart {
+        /// At draws of the prior, the data being brought in over three fifths of the warm-up.
+        Tempered = "tempered",
+        /// At draws of the prior.
+        Prior = "prior",
+        /// Near modes of their own, by short MAP fits.
+        Modes = "modes",
+        /// After annealing.
+        Annealing = "annealing",
+    }
+}
+
+impl From<TemperedStart> for Start {
+    fn from(start: TemperedStart) -> Start {
+        match start {
+            TemperedStart::Tempered | TemperedStart::Prior => Start::Prior,
+            TemperedStart::Modes => Start::Modes,
+            TemperedStart::Annealing => Start::Annealing,
+        }
+    }
+}
+
+/// What a step size is adapted to.
+macro_rules! accept_field {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// the mean acceptance that the step size is adapted to; higher means smaller steps
+            target_accept: f64 = 0.8 => Float(0.1, 0.999),
+            $($rest)*
+        }
+    };
+}
+pub(super) use accept_field;
+
+crate::options! {
+    /// Hamiltonian Monte Carlo.
+    pub struct Hmc: "hmc" {
+        ..chain_fields!(1000, 1000, 1),
+        // Not less than 0.8: at 0.7 a chain was seen to stay at a narrow place for good, accepting one move in a thousand.
+        ..accept_field!,
+        /// the longest path, in units of the time after which paths turn back
+        path: f64 = 1.0 => Above(0.0, 100.0),
+        /// leapfrog steps of a path on average; 0 means as far as paths go before they turn back
+        steps: usize = 0 => Int(0, 100_000),
+        /// leapfrog steps of a path at the most
+        max_steps: usize = 1000 => Int(1, 100_000),
+        ..precision_field!(GradientPrecision::F32),
+        /// where chains begin: at draws of the prior, the data being brought in over three fifths of the warm-up (tempered) or at once (prior); near modes of their own (short MAP fits); or after annealing
+        start: TemperedStart = TemperedStart::Tempered,
+        ..memory_field!,
+    }
+}
+has_chains!(Hmc);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "hmc",
+    name: Hmc::NAME,
     summary: "Hamiltonian Monte Carlo: the exact posterior, given time; the sampler to take for small networks",
     gives: "draws of Markov chains",
-    settings: &[
-        CHAINS,
-        Setting { default: Default::Int(1000), ..DRAWS },
-        Setting { default: Default::Int(1000), ..WARMUP },
-        THIN,
-        // Not less: at 0.7 a chain was seen to stay at a narrow place for good, accepting one move in a thousand.
-        TARGET_ACCEPT,
-        PATH,
-        STEPS,
-        MAX_STEPS,
-        Setting { default: Default::Text("f32"), ..PRECISION },
-        START_TEMPERED,
-        MEMORY_MIB,
-    ],
-    build: |settings| Box::new(HmcSampler { settings }),
+    settings: Hmc::SETTINGS,
+    build: |settings| Box::new(Checked::<Hmc>::from(settings)),
 };
-
-/// Hamiltonian Monte Carlo.
-#[derive(Debug)]
-pub struct HmcSampler {
-    settings: Settings,
-}
 
 /// Measurements of the turning time that are kept.
 const MEASURED: usize = 16;
@@ -86,7 +100,7 @@ const EARLY_STEPS: u32 = 200;
 struct HmcChain<'a> {
     target: Target<'a>,
     state: State,
-    kernel: Hmc,
+    kernel: Kernel,
     variance: Vec<f64>,
     scales: Scales,
     windows: Windows,
@@ -239,7 +253,7 @@ impl Transition for HmcChain<'_> {
     }
 }
 
-impl Sampler for HmcSampler {
+impl Sampler for Checked<Hmc> {
     fn chain<'a>(
         &self,
         mut target: Target<'a>,
@@ -248,14 +262,14 @@ impl Sampler for HmcSampler {
         key: Key,
     ) -> Result<Box<dyn Transition + 'a>> {
         let dim = start.len();
-        let wanted = if self.settings.text("start") == "tempered" { plan.warmup * 3 / 5 } else { 0 };
+        let wanted = if self.start == TemperedStart::Tempered { plan.warmup * 3 / 5 } else { 0 };
         let tempered = if wanted > 0 && target.temper(share_of_data(0, wanted)) { wanted } else { 0 };
         let state = State::new(start, &mut target)?.ok_or_else(no_start)?;
-        let target_accept = self.settings.float("target_accept");
+        let target_accept = self.target_accept;
         let mut chain = HmcChain {
             target,
             state,
-            kernel: Hmc::new(dim),
+            kernel: Kernel::new(dim),
             variance: vec![1.0; dim],
             scales: Scales::new(dim),
             windows: Windows::new(plan.warmup),
@@ -263,9 +277,9 @@ impl Sampler for HmcSampler {
             target_accept,
             step_size: 0.1,
             turning: Vec::with_capacity(MEASURED),
-            path: self.settings.float("path"),
-            steps: self.settings.count("steps") as u32,
-            max_steps: self.settings.count("max_steps") as u32,
+            path: self.path,
+            steps: self.steps as u32,
+            max_steps: self.max_steps as u32,
             warmup: plan.warmup,
             tempered,
             t: 0,
@@ -277,20 +291,23 @@ impl Sampler for HmcSampler {
     fn accepts_by_value(&self) -> bool {
         true
     }
+    fn plan(&self, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        ChainPlan::new(&(&**self).into(), dim, observer)
+    }
 }
 
-impl Method for HmcSampler {
+impl Method for Checked<Hmc> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 20)
+        super::needs::by_chains(problem, &(&**self).into(), 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, key, observer)
+        fit_by_sampling(self, self.start.into(), self.precision, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

@@ -7,70 +7,91 @@
 
 use super::checkpoint::Unit;
 use super::observer::{Flow, Observer, Progress};
-use super::train::{BATCH_SIZE, EPOCHS, FitSummary};
+use super::train::FitSummary;
 use super::{Fit, Method, MethodEntry, find};
 use crate::convergence::{Weights, importance_weights};
 use crate::error::{Error, ErrorKind, Result};
-use crate::optim::LEARNING_RATE;
 use crate::posterior::{Posterior, PriorDraws, WeightedPosterior};
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose, Stream};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 use std::time::Instant;
 
-const PROPOSAL: Setting = Setting {
-    name: "proposal",
-    help: "what draws come from: the prior, or what this method has fitted",
-    default: Default::Text("mean-field"),
-    allowed: Allowed::OneOf(&[
-        "prior",
-        "mean-field",
-        "low-rank",
-        "full-covariance",
-        "mixture",
-        "ivon",
-        "laplace",
-        "swag",
-    ]),
-};
-const DRAWS: Setting = Setting {
-    name: "draws",
-    help: "S: draws from the proposal",
-    default: Default::Int(2000),
-    allowed: Allowed::Int(25, 100_000_000),
-};
-const KEPT: Setting = Setting {
-    name: "kept",
-    help: "draws resampled by their weights; those of them that differ are kept",
-    default: Default::Int(1000),
-    allowed: Allowed::Int(1, 1_000_000),
-};
+crate::word_enum! {
+    /// What importance sampling draws from.
+    pub enum Proposal {
+        /// The prior.
+        Prior = "prior",
+        /// What `mean-field` has fitted.
+        MeanField = "mean-field",
+        /// What `low-rank` has fitted.
+        LowRank = "low-rank",
+        /// What `full-covariance` has fitted.
+        FullCovariance = "full-covariance",
+        /// What `mixture` has fitted.
+        Mixture = "mixture",
+        /// What `ivon` has fitted.
+        Ivon = "ivon",
+        /// What `laplace` has fitted.
+        Laplace = "laplace",
+        /// What `swag` has fitted.
+        Swag = "swag",
+    }
+}
+
+/// What the fit of a proposal is told.
+macro_rules! proposal_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// passes over the data; 0 means as many as give about 10000 steps, but at least 10
+            epochs: usize = 0 => Int(0, 1_000_000),
+            /// rows per step
+            batch_size: usize = 128 => Int(1, i64::MAX),
+            /// step size of Adam at its highest
+            learning_rate: f64 = 0.005 => Above(0.0, 10.0),
+            $($rest)*
+        }
+    };
+}
+
+crate::options! {
+    /// The training of a proposal.
+    struct ProposalTraining {
+        ..proposal_fields!,
+    }
+}
+
+crate::options! {
+    /// Importance sampling from the prior or from another method's fit.
+    pub struct Importance: "importance" {
+        /// what draws come from: the prior, or what this method has fitted
+        proposal: Proposal = Proposal::MeanField,
+        /// S: draws from the proposal
+        draws: usize = 2000 => Int(25, 100_000_000),
+        /// draws resampled by their weights; those of them that differ are kept
+        kept: usize = 1000 => Int(1, 1_000_000),
+        ..proposal_fields!,
+    }
+}
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "importance",
+    name: Importance::NAME,
     summary: "importance sampling: draws from the prior or from another method's fit, weighted by the posterior",
     gives: "weighted draws",
-    settings: &[PROPOSAL, DRAWS, KEPT, EPOCHS, BATCH_SIZE, LEARNING_RATE],
-    build: |settings| Box::new(ImportanceSampling { settings }),
+    settings: Importance::SETTINGS,
+    build: |settings| Box::new(Checked::<Importance>::from(settings)),
 };
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct ImportanceSampling {
-    settings: Settings,
-}
 
 /// Most numbers of the draws that are kept: 2 GiB.
 const NUMBERS: usize = 1 << 29;
 /// Draws between two looks at the observer.
 const PART: usize = 1000;
 
-impl ImportanceSampling {
+impl Importance {
     /// The proposal, and how its fit went.
-    fn proposal(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let name = self.settings.text("proposal");
-        if name == "prior" {
+    fn fit_proposal(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
+        if self.proposal == Proposal::Prior {
             let summary = FitSummary {
                 steps: 0,
                 seconds: 0.0,
@@ -81,18 +102,18 @@ impl ImportanceSampling {
             };
             return Ok(Fit { posterior: Box::new(PriorDraws::new(problem.prior().clone())), summary });
         }
-        let entry = find(name)?;
+        let entry = find(self.proposal.word())?;
+        let Importance { epochs, batch_size, learning_rate, .. } = *self;
+        let training = ProposalTraining { epochs, batch_size, learning_rate };
         // Of what was said of training, what the method knows.
         let known = |(key, _): &(String, _)| entry.settings.iter().any(|s| s.name == key);
-        let own = [DRAWS.name, KEPT.name, PROPOSAL.name];
-        let given: Vec<_> =
-            self.settings.to_pairs().into_iter().filter(|p| known(p) && !own.contains(&&*p.0)).collect();
+        let given: Vec<_> = training.pairs().into_iter().filter(known).collect();
         entry.configure(&given)?.fit(problem, key, observer)
     }
 
     /// Log weights of all draws, with looks at the observer in between.
     fn weigh(&self, problem: &Problem, q: &dyn Posterior, key: Key, observer: &mut dyn Observer) -> Result<Weights> {
-        let draws = self.settings.count("draws");
+        let draws = self.draws;
         let parts = draws.div_ceil(PART);
         let mut unit = Unit::of(observer.checkpoint(), "weights", key);
         let mut work = Weighed { weights: Vec::with_capacity(draws), most: draws };
@@ -147,25 +168,25 @@ impl Stateful for Weighed {
     }
 }
 
-impl Method for ImportanceSampling {
+impl Method for Checked<Importance> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
         // The proposal, and the draws that are kept.
-        let kept = crate::memory::array::<f32>(&[self.settings.count("kept"), problem.dim()]);
-        super::needs::by_gradient(problem, &self.settings, 24).saturating_add(kept)
+        let kept = crate::memory::array::<f32>(&[self.kept, problem.dim()]);
+        super::needs::by_gradient(problem, self.batch_size, 24).saturating_add(kept)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         let started = Instant::now();
         problem.whole(ENTRY.name)?;
-        let Fit { posterior: q, mut summary } = self.proposal(problem, key.purpose(Purpose::Member), observer)?;
+        let Fit { posterior: q, mut summary } = self.fit_proposal(problem, key.purpose(Purpose::Member), observer)?;
         let draws_key = key.purpose(Purpose::Draw);
         let weights = self.weigh(problem, &*q, draws_key, observer)?;
         if !weights.raw().iter().any(|w| w.is_finite()) {
@@ -173,7 +194,7 @@ impl Method for ImportanceSampling {
             return Err(Error::numerical(what, "use another proposal, or look for extreme values in the data"));
         }
         let uniform = Stream::new(key.purpose(Purpose::Estimate)).uniform();
-        let counts = weights.resampled(self.settings.count("kept"), uniform);
+        let counts = weights.resampled(self.kept, uniform);
         let chosen: Vec<usize> = (0..counts.len()).filter(|s| counts[*s] > 0).collect();
         if chosen.len().saturating_mul(problem.dim()) > NUMBERS {
             let what = format!("{} draws of {} parameters do not fit into memory", chosen.len(), problem.dim());

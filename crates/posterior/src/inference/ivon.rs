@@ -10,75 +10,75 @@
 //! an epoch.
 
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
-use super::variational::{BETA, INITIAL_MEAN, KL_WARMUP, SAMPLES, elbo, initial_mean, tempering};
+use super::train::{StepPlan, Stepper, Tempering, has_training, train};
+use super::variational::{InitialMean, elbo, initial_mean};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
-use crate::family::Ivon;
+use crate::family::Ivon as Family;
 use crate::nn::Mode;
-use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::Decay;
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 
 // The defaults of learning_rate, hessian_init and beta2 reach the ELBO of `mean-field` with direct sampling, or a higher one, on four of
 // five UCI sets of 300 to 1600 rows (50 units, 10 000 steps; Boston is the fifth), and mostly so for rates from 0.03 to 0.1, first
 // curvatures from 1 to 10, β₂ from 0.98 to 0.995; from a rate of 0.3 on, steps overshoot. The paper's 0.1 to 0.2 are for curvatures that start lower and are averaged longer.
+crate::options! {
+    /// Improved variational online Newton.
+    pub struct Ivon: "ivon" {
+        /// passes over the data; 0 means as many as give about 10000 steps, but at least 10
+        epochs: usize = 0 => Int(0, 1_000_000),
+        /// rows per step
+        batch_size: usize = 128 => Int(1, i64::MAX),
+        /// part of a Newton step that the means take, at its highest
+        learning_rate: f64 = 0.05 => Above(0.0, 10.0),
+        /// how the learning rate falls: to 1 % along a cosine, to 1 % exponentially, or not at all
+        schedule: Decay = Decay::Cosine,
+        /// part of the steps over which the learning rate first rises from 0
+        warmup: f64 = 0.0 => Float(0.0, 0.9),
+        /// stop when the objective (mean of 5 epochs) has not risen for so many epochs; the best is returned; 0 means never
+        patience: usize = 0 => Int(0, 1_000_000),
+        /// K: weights drawn per step
+        samples: usize = 1 => Int(1, 10_000),
+        // At 0 there is no σ to estimate the curvature with.
+        /// weight of the KL; 1 is Bayes, less is a tempered (cold) posterior
+        beta: f64 = 1.0 => Float(1e-6, 1e6),
+        /// part of the steps over which β first rises from 0
+        kl_warmup: f64 = 0.0 => Float(0.0, 1.0),
+        // A MAP fit by Adam would need a learning rate of its own.
+        /// means start as a fresh network's weights, or at 0
+        initial_mean: IvonMean = IvonMean::Random,
+        /// first curvature of −log p(y | x, w) in every weight, per row; the first σ is 1/√(rows · this + prior precision)
+        hessian_init: f64 = 1.0 => Above(0.0, 1e6),
+        /// what is left of the mean gradient after a step
+        beta1: f64 = 0.9 => Float(0.0, 0.9999),
+        /// what is left of the mean curvature after a step at the highest learning rate; 1 minus it falls as that does
+        beta2: f64 = 0.99 => Float(0.0, 0.999999),
+    }
+}
+has_training!(Ivon);
+
+crate::word_enum! {
+    /// Where the means of `ivon` start.
+    pub enum IvonMean {
+        /// As a fresh network's weights.
+        Random = "random",
+        /// At 0.
+        Zero = "zero",
+    }
+}
+
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "ivon",
+    name: Ivon::NAME,
     summary: "mean-field variational inference by natural gradients (variational online Newton), at the cost of Adam",
     gives: "a diagonal Gaussian",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        Setting {
-            help: "part of a Newton step that the means take, at its highest",
-            default: Default::Float(0.05),
-            ..LEARNING_RATE
-        },
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        SAMPLES,
-        // At 0 there is no σ to estimate the curvature with.
-        Setting { allowed: Allowed::Float(1e-6, 1e6), ..BETA },
-        Setting { default: Default::Float(0.0), ..KL_WARMUP },
-        // A MAP fit by Adam would need a learning rate of its own.
-        Setting {
-            help: "means start as a fresh network's weights, or at 0",
-            allowed: Allowed::OneOf(&["random", "zero"]),
-            ..INITIAL_MEAN
-        },
-        Setting {
-            name: "hessian_init",
-            help: "first curvature of −log p(y | x, w) in every weight, per row; the first σ is 1/√(rows · this + prior precision)",
-            default: Default::Float(1.0),
-            allowed: Allowed::Above(0.0, 1e6),
-        },
-        Setting {
-            name: "beta1",
-            help: "what is left of the mean gradient after a step",
-            default: Default::Float(0.9),
-            allowed: Allowed::Float(0.0, 0.9999),
-        },
-        Setting {
-            name: "beta2",
-            help: "what is left of the mean curvature after a step at the highest learning rate; 1 minus it falls as that does",
-            default: Default::Float(0.99),
-            allowed: Allowed::Float(0.0, 0.999_999),
-        },
-    ],
-    build: |settings| Box::new(IvonInference { settings }),
+    settings: Ivon::SETTINGS,
+    build: |settings| Box::new(Checked::<Ivon>::from(settings)),
 };
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct IvonInference {
-    settings: Settings,
-}
 
 /// Where the optimiser starts and how fast it follows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,7 +96,7 @@ pub struct IvonOptions {
 /// The state of a fit.
 pub struct IvonTrainer<'p> {
     density: Density<'p, f32>,
-    family: Ivon,
+    family: Family,
     w: Vec<f32>,
     gradient: Vec<f32>,
     /// For the blocks whose prior is not normal.
@@ -105,7 +105,7 @@ pub struct IvonTrainer<'p> {
     other_penalty: (f64, u64),
     samples: usize,
     options: IvonOptions,
-    kept: Option<Ivon>,
+    kept: Option<Family>,
     weights: Key,
     masks: Key,
 }
@@ -124,7 +124,7 @@ impl<'p> IvonTrainer<'p> {
         let hessian = (options.hessian_init * problem.data().rows as f64) as f32;
         IvonTrainer {
             density: problem.density(batch_size),
-            family: Ivon::new(mean, hessian, problem.penalties(), samples, options.beta1),
+            family: Family::new(mean, hessian, problem.penalties(), samples, options.beta1),
             w: vec![0.0; mean.len()],
             gradient: vec![0.0; mean.len()],
             other_prior: problem.prior().without_normal(),
@@ -209,30 +209,35 @@ impl Stepper for IvonTrainer<'_> {
     }
 }
 
-impl Method for IvonInference {
+impl Method for Checked<Ivon> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 16)
+        super::needs::by_row_noise(problem, self.batch_size, 16)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let mean = initial_mean(problem, s, key, observer)?;
-        let options = IvonOptions {
-            hessian_init: s.float("hessian_init"),
-            beta1: s.float("beta1"),
-            beta2: s.float("beta2"),
-            learning_rate: s.float("learning_rate"),
+        let (s, training) = (&**self, (&**self).into());
+        let start = match s.initial_mean {
+            IvonMean::Random => InitialMean::Random,
+            IvonMean::Zero => InitialMean::Zero,
         };
-        let mut trainer = IvonTrainer::new(problem, &mean, options, s.count("samples"), s.count("batch_size"), key);
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let mean = initial_mean(problem, start, &training, key, observer)?;
+        let options = IvonOptions {
+            hessian_init: s.hessian_init,
+            beta1: s.beta1,
+            beta2: s.beta2,
+            learning_rate: s.learning_rate,
+        };
+        let mut trainer = IvonTrainer::new(problem, &mean, options, s.samples, s.batch_size, key);
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo(problem, &summary))), summary })
     }

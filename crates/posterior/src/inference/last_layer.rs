@@ -9,10 +9,10 @@
 //! some n² for n parameters of the last layer.
 
 use super::full_covariance;
-use super::map::Map;
+use super::map;
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
-use super::variational::{SAMPLES, elbo};
+use super::train::{FitSummary, has_training, training_fields};
+use super::variational::elbo;
 use super::{Fit, Method, MethodEntry};
 use crate::Precision;
 use crate::data::{Dataset, Values};
@@ -22,33 +22,32 @@ use crate::family::{FullCovariance, packed_len};
 use crate::math::linalg::Cholesky;
 use crate::math::{MatRef, Threads};
 use crate::nn::{Activation, AffineKind, AnyNetwork, Dense, Graph, Mode, Op, Pass, Shape};
-use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::Decay;
 use crate::posterior::FullCovariancePosterior;
 use crate::problem::{Problem, full_layout};
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings, Value};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use std::sync::Arc;
 
-const VI_EPOCHS: Setting = Setting {
-    name: "vi_epochs",
-    help: "passes over the data for the last layer where it is not exact; 0 means as many as epochs",
-    default: Default::Int(0),
-    allowed: Allowed::Int(0, 1_000_000),
-};
+crate::options! {
+    /// A Bayesian last layer on the features of a MAP network.
+    pub struct LastLayer: "last-layer" {
+        ..training_fields!,
+        /// passes over the data for the last layer where it is not exact; 0 means as many as epochs
+        vi_epochs: usize = 0 => Int(0, 1_000_000),
+        /// K: weights drawn per step
+        samples: usize = 1 => Int(1, 10_000),
+    }
+}
+has_training!(LastLayer);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "last-layer",
+    name: LastLayer::NAME,
     summary: "a MAP network whose last layer is Bayesian: exact for normal noise, else full-covariance variational",
     gives: "a full-covariance Gaussian over the last layer",
-    settings: &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE, VI_EPOCHS, SAMPLES],
-    build: |settings| Box::new(LastLayer { settings }),
+    settings: LastLayer::SETTINGS,
+    build: |settings| Box::new(Checked::<LastLayer>::from(settings)),
 };
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct LastLayer {
-    settings: Settings,
-}
 
 /// Rows of a pass for features: bounds the memory of activations.
 const ROWS: usize = 1024;
@@ -185,41 +184,46 @@ fn features_problem(problem: &Problem, last: Last, w: &[f32]) -> Result<Problem>
 }
 
 impl LastLayer {
-    /// The settings of the variational fit of the last layer.
-    fn variational(&self) -> Result<Settings> {
-        let own = &self.settings;
-        let mut given = own.restricted_to(&[BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE, SAMPLES]).to_pairs();
-        let epochs = if own.count("vi_epochs") > 0 { own.count("vi_epochs") } else { own.count("epochs") };
-        given.push(("epochs".to_owned(), Value::Int(epochs as i64)));
-        // It starts at a mode already: nothing to be found before the prior counts.
-        given.push(("kl_warmup".to_owned(), Value::Float(0.0)));
-        Settings::resolve(full_covariance::SETTINGS, &given, "the last layer")
+    /// The options of the variational fit of the last layer.
+    fn variational(&self) -> full_covariance::FullCovariance {
+        full_covariance::FullCovariance {
+            epochs: if self.vi_epochs > 0 { self.vi_epochs } else { self.epochs },
+            batch_size: self.batch_size,
+            learning_rate: self.learning_rate,
+            schedule: self.schedule,
+            warmup: self.warmup,
+            patience: self.patience,
+            samples: self.samples,
+            // It starts at a mode already: nothing to be found before the prior counts.
+            kl_warmup: 0.0,
+            ..Default::default()
+        }
     }
 }
 
-impl Method for LastLayer {
+impl Method for Checked<LastLayer> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
         // Beside the matrix of the last layer, which it asks for itself. Measured: 21.5 numbers a parameter, most of them while the posterior of the
         // last layer is made beside what the training left.
-        super::needs::by_gradient(problem, &self.settings, 24)
+        super::needs::by_gradient(problem, self.batch_size, 24)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
+        let s = &**self;
         problem.whole(ENTRY.name)?;
         let last = Last::of(ENTRY.name, &**problem.network())?;
         let uncertain = problem.dim() - last.start;
         let fix = "make the last hidden layer narrower, or use low-rank";
-        FullCovariance::check(ENTRY.name, uncertain, s.count("samples"), s.count("patience") > 0, fix)?;
-        let map = Map::with_settings_of(s).fit(problem, key, observer)?;
+        FullCovariance::check(ENTRY.name, uncertain, s.samples, s.patience > 0, fix)?;
+        let map = map::fit(problem, &s.into(), true, key, observer)?;
         let mut w = map.posterior.draw(key).w;
         let noise: Vec<f64> = w[last.start + last.len()..].iter().map(|v| f64::from(*v)).collect();
         let gaussian = problem.likelihood().as_gaussian(&noise).zip(normal_prior(problem, last));
@@ -233,8 +237,8 @@ impl Method for LastLayer {
         let linear = features_problem(problem, last, &w)?;
         // A key that no purpose has, for a fit of its own.
         let key = key.derive(u64::MAX);
-        let settings = self.variational()?;
-        let (mean, lower, fitted) = full_covariance::fit_from(&linear, &w[last.start..], &settings, key, observer)?;
+        let (mean, lower, fitted) =
+            full_covariance::fit_from(&linear, &w[last.start..], &s.variational(), key, observer)?;
         w[last.start..].copy_from_slice(&mean);
         let posterior = FullCovariancePosterior::new(w, last.start, lower, elbo(&linear, &fitted));
         let summary = FitSummary {

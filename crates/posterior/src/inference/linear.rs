@@ -22,91 +22,76 @@ use crate::nn::{LayerSpec, NetworkSpec};
 use crate::posterior::{BlockGaussian, ExactGaussian, GaussianBlock};
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use std::time::Instant;
 
-pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "linear",
-    summary: "exact Bayesian linear regression on polynomial, Fourier or random features; log evidence",
-    gives: "a Gaussian with a full covariance, exact",
-    settings: &[
-        Setting {
-            name: "features",
-            help: "what the model is linear in: polynomials (of degree 1: the inputs), sines and cosines, random waves, or the inputs",
-            default: Default::Text("polynomial"),
-            allowed: Allowed::OneOf(&["polynomial", "fourier", "random", "raw"]),
-        },
-        Setting {
-            name: "degree",
-            help: "of polynomial features, all inputs together; 0 is a constant",
-            default: Default::Int(1),
-            allowed: Allowed::Int(0, 30),
-        },
-        Setting {
-            name: "frequencies",
-            help: "of Fourier features: harmonics per input",
-            default: Default::Int(5),
-            allowed: Allowed::Int(1, 10_000),
-        },
-        Setting {
-            name: "period",
-            help: "of Fourier features: that of the lowest, in standard deviations of the input",
-            default: Default::Float(8.0),
-            allowed: Allowed::Above(0.0, 1e6),
-        },
-        Setting {
-            name: "count",
-            help: "of random features",
-            default: Default::Int(200),
-            allowed: Allowed::Int(1, 65_536),
-        },
-        Setting {
-            name: "length_scale",
-            help: "of random features: over how many standard deviations of the input functions change",
-            default: Default::Float(1.0),
-            allowed: Allowed::Above(0.0, 1e6),
-        },
-        Setting {
-            name: "features_seed",
-            help: "which random features",
-            default: Default::Int(0),
-            allowed: Allowed::Int(0, i64::MAX),
-        },
-        Setting {
-            name: "predictive",
-            help: "in closed form (a linear model is its own linearisation), or from weights drawn",
-            default: Default::Text("linearised"),
-            allowed: Allowed::OneOf(&["linearised", "sampling"]),
-        },
-        Setting {
-            name: "learn_prior",
-            help: "whether the evidence scales the prior's weight_std; the noise is held by likelihood.noise=fixed",
-            default: Default::Bool(true),
-            allowed: Allowed::Bool,
-        },
-    ],
-    build: |settings| Box::new(LinearInference { settings }),
-};
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct LinearInference {
-    settings: Settings,
+crate::word_enum! {
+    /// What a model is linear in.
+    pub enum Features {
+        /// Products of inputs up to a degree.
+        Polynomial = "polynomial",
+        /// Sines and cosines of each input.
+        Fourier = "fourier",
+        /// Random waves.
+        Random = "random",
+        /// The inputs, or the network that is given.
+        Raw = "raw",
+    }
 }
 
-impl LinearInference {
+crate::word_enum! {
+    /// How a linear model predicts.
+    pub enum LinearPredictive {
+        /// In closed form.
+        Linearised = "linearised",
+        /// From weights drawn.
+        Sampling = "sampling",
+    }
+}
+
+crate::options! {
+    /// Bayesian linear regression in closed form.
+    pub struct Linear: "linear" {
+        /// what the model is linear in: polynomials (of degree 1: the inputs), sines and cosines, random waves, or the inputs
+        features: Features = Features::Polynomial,
+        /// of polynomial features, all inputs together; 0 is a constant
+        degree: usize = 1 => Int(0, 30),
+        /// of Fourier features: harmonics per input
+        frequencies: usize = 5 => Int(1, 10_000),
+        /// of Fourier features: that of the lowest, in standard deviations of the input
+        period: f64 = 8.0 => Above(0.0, 1e6),
+        /// of random features
+        count: usize = 200 => Int(1, 65_536),
+        /// of random features: over how many standard deviations of the input functions change
+        length_scale: f64 = 1.0 => Above(0.0, 1e6),
+        /// which random features
+        features_seed: usize = 0 => Int(0, i64::MAX),
+        /// in closed form (a linear model is its own linearisation), or from weights drawn
+        predictive: LinearPredictive = LinearPredictive::Linearised,
+        /// whether the evidence scales the prior's weight_std; the noise is held by likelihood.noise=fixed
+        learn_prior: bool = true,
+    }
+}
+
+pub(super) const ENTRY: MethodEntry = MethodEntry {
+    name: Linear::NAME,
+    summary: "exact Bayesian linear regression on polynomial, Fourier or random features; log evidence",
+    gives: "a Gaussian with a full covariance, exact",
+    settings: Linear::SETTINGS,
+    build: |settings| Box::new(Checked::<Linear>::from(settings)),
+};
+
+impl Checked<Linear> {
     /// The features as layers.
-    fn features(&self) -> NetworkSpec {
-        let s = &self.settings;
-        let layer = match s.text("features") {
-            "fourier" => LayerSpec::Fourier { frequencies: s.count("frequencies"), period: s.float("period") },
-            "random" => LayerSpec::RandomFeatures {
-                count: s.count("count"),
-                length_scale: s.float("length_scale"),
-                seed: s.count("features_seed") as u64,
-            },
-            "polynomial" if s.count("degree") != 1 => LayerSpec::Polynomial { degree: s.count("degree") },
-            _ => return NetworkSpec { layers: Vec::new() },
+    fn layers(&self) -> NetworkSpec {
+        let s = &**self;
+        let layer = match s.features {
+            Features::Fourier => LayerSpec::Fourier { frequencies: s.frequencies, period: s.period },
+            Features::Random => {
+                LayerSpec::RandomFeatures { count: s.count, length_scale: s.length_scale, seed: s.features_seed as u64 }
+            }
+            Features::Polynomial if s.degree != 1 => LayerSpec::Polynomial { degree: s.degree },
+            Features::Polynomial | Features::Raw => return NetworkSpec { layers: Vec::new() },
         };
         NetworkSpec { layers: vec![layer] }
     }
@@ -139,17 +124,17 @@ impl LinearInference {
     }
 }
 
-impl Method for LinearInference {
+impl Method for Checked<Linear> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn network(&self, given: &NetworkSpec) -> Result<NetworkSpec> {
-        let own = self.features();
+        let own = self.layers();
         if *given == own || *given == NetworkSpec::default() {
             return Ok(own);
         }
@@ -160,17 +145,14 @@ impl Method for LinearInference {
             return Ok(own);
         }
         Err(Error::setting(
-            format!(
-                "the network and the setting features={} both say what the model is linear in",
-                self.settings.text("features")
-            ),
+            format!("the network and the setting features={} both say what the model is linear in", self.features),
             "leave one of them out",
         ))
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
         // Beside the matrices, which it asks for itself.
-        super::needs::by_gradient(problem, &self.settings, 4)
+        super::needs::by_gradient(problem, problem.data().rows, 4)
     }
 
     fn fit(&self, problem: &Problem, _: Key, observer: &mut dyn Observer) -> Result<Fit> {
@@ -191,7 +173,7 @@ impl Method for LinearInference {
         let rows = MatRef::new(&features, data.rows, last.inputs + 1);
         let statistics = LinearStatistics::new(rows, &data.y, data.weights.as_deref(), &by_target);
         let own: Vec<f64> = w[last.len()..].iter().map(|v| f64::from(*v)).collect();
-        let (learn_prior, learn_noise) = (self.settings.flag("learn_prior"), !own.is_empty());
+        let (learn_prior, learn_noise) = (self.learn_prior, !own.is_empty());
         let noise = problem.likelihood().as_gaussian(&own).unwrap_or_default().iter().map(|v| v.sqrt()).collect();
         let mut scales = Scales { prior: 1.0, noise };
         if learn_prior || learn_noise {

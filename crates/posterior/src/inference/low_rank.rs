@@ -7,77 +7,65 @@
 
 use super::family_trainer::FamilyTrainer;
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, train};
-use super::variational::{
-    BETA, INITIAL_MEAN, INITIAL_SCALING, INITIAL_STD, KL_WARMUP, SAMPLES, elbo, initial_mean, initial_std, tempering,
-};
+use super::train::{Tempering, has_training, train, training_fields};
+use super::variational::{InitialMean, InitialScaling, elbo, initial_mean, initial_std, variational_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
-use crate::family::LowRank;
-use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::family::LowRank as Family;
+use crate::optim::Decay;
 use crate::posterior::LowRankPosterior;
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 
-const RANK: Setting = Setting {
-    name: "rank",
-    help: "columns of U: directions in which weights vary together",
-    default: Default::Int(5),
-    allowed: Allowed::Int(1, 1000),
-};
+crate::options! {
+    /// Variational inference with a diagonal plus low-rank Gaussian.
+    pub struct LowRank: "low-rank" {
+        ..training_fields!,
+        /// columns of U: directions in which weights vary together
+        rank: usize = 5 => Int(1, 1000),
+        /// K: weights drawn per step
+        samples: usize = 1 => Int(1, 10_000),
+        ..variational_fields!,
+    }
+}
+has_training!(LowRank);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "low-rank",
+    name: LowRank::NAME,
     summary: "variational inference with correlated weights: a diagonal plus a low-rank covariance",
     gives: "a Gaussian with a diagonal plus low-rank covariance",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        RANK,
-        SAMPLES,
-        BETA,
-        KL_WARMUP,
-        INITIAL_MEAN,
-        INITIAL_STD,
-        INITIAL_SCALING,
-    ],
-    build: |settings| Box::new(LowRankInference { settings }),
+    settings: LowRank::SETTINGS,
+    build: |settings| Box::new(Checked::<LowRank>::from(settings)),
 };
 
-/// The method with its settings.
-#[derive(Debug)]
-pub struct LowRankInference {
-    settings: Settings,
-}
-
-impl Method for LowRankInference {
+impl Method for Checked<LowRank> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 24 + 4 * self.settings.count("rank"))
+        super::needs::by_row_noise(problem, self.batch_size, 24 + 4 * self.rank)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let (rank, samples) = (s.count("rank"), s.count("samples"));
-        LowRank::check(problem.dim(), rank, samples)?;
-        let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));
+        let (s, training) = (&**self, (&**self).into());
+        let (rank, samples) = (s.rank, s.samples);
+        Family::check(problem.dim(), rank, samples)?;
+        let (mean, std) = (
+            initial_mean(problem, s.initial_mean, &training, key, observer)?,
+            initial_std(problem.layout(), s.initial_std, s.initial_scaling),
+        );
         // The means have taken the blocks of this purpose already.
         let start = key.purpose(Purpose::Init).derive(u64::MAX);
-        let family = LowRank::new(&mean, &std, rank, samples, start);
-        let mut trainer = FamilyTrainer::new(problem, family, samples, s.count("batch_size"), key);
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let family = Family::new(&mean, &std, rank, samples, start);
+        let mut trainer = FamilyTrainer::new(problem, family, samples, s.batch_size, key);
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mean, std, factor) = trainer.family().parts();
         let posterior = LowRankPosterior::new(mean, std, factor, elbo(problem, &summary));
         Ok(Fit { posterior: Box::new(posterior), summary })

@@ -7,55 +7,57 @@
 
 use super::observer::Observer;
 use super::point::PointTrainer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, Tempering, epochs, train};
+use super::train::{Tempering, TrainingOptions, epochs, has_training, train, training_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
-use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::Decay;
 use crate::posterior::PointPosterior;
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 
-pub(super) const SETTINGS: &[Setting] = &[EPOCHS, BATCH_SIZE, LEARNING_RATE, SCHEDULE, WARMUP, PATIENCE];
+crate::options! {
+    /// Maximum likelihood.
+    pub struct MaximumLikelihood: "ml" {
+        ..training_fields!,
+    }
+}
+has_training!(MaximumLikelihood);
+
+crate::options! {
+    /// Maximum a posteriori.
+    pub struct Map: "map" {
+        ..training_fields!,
+    }
+}
+has_training!(Map);
 
 pub(super) const ML: MethodEntry = MethodEntry {
-    name: "ml",
+    name: MaximumLikelihood::NAME,
     summary: "maximum likelihood: one network, no prior",
     gives: "one point",
-    settings: SETTINGS,
-    build: |settings| Box::new(MaximumLikelihood { settings }),
+    settings: MaximumLikelihood::SETTINGS,
+    build: |settings| Box::new(Checked::<MaximumLikelihood>::from(settings)),
 };
 
 pub(super) const MAP: MethodEntry = MethodEntry {
-    name: "map",
+    name: Map::NAME,
     summary: "maximum a posteriori: one network, the prior as regulariser",
     gives: "one point",
-    settings: SETTINGS,
-    build: |settings| Box::new(Map { settings }),
+    settings: Map::SETTINGS,
+    build: |settings| Box::new(Checked::<Map>::from(settings)),
 };
 
-/// Maximum likelihood.
-#[derive(Debug)]
-pub struct MaximumLikelihood {
-    settings: Settings,
-}
-
-/// Maximum a posteriori.
-#[derive(Debug)]
-pub struct Map {
-    settings: Settings,
-}
-
-/// Fits one point; the settings are those of [`SETTINGS`] and maybe others.
+/// Fits one point.
 pub(super) fn fit(
     problem: &Problem,
-    settings: &Settings,
+    training: &TrainingOptions,
     with_prior: bool,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
-    let trainer = PointTrainer::new(problem, with_prior, settings.count("batch_size"), key);
-    run(trainer, problem, settings, with_prior, key, observer)
+    let trainer = PointTrainer::new(problem, with_prior, training.batch_size, key);
+    run(trainer, problem, training, with_prior, key, observer)
 }
 
 /// Part of the steps in which noise that the network gives is the same for all rows.
@@ -74,56 +76,49 @@ fn noise_weights(problem: &Problem) -> Vec<usize> {
 pub(super) fn run(
     mut trainer: PointTrainer<'_>,
     problem: &Problem,
-    settings: &Settings,
+    training: &TrainingOptions,
     with_prior: bool,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
     // A start was trained before.
     if problem.start().is_none() {
-        let steps = epochs(problem, settings) * problem.data().rows.div_ceil(settings.count("batch_size").max(1));
+        let steps = epochs(problem, training) * problem.data().rows.div_ceil(training.batch_size.max(1));
         trainer = trainer.holding(noise_weights(problem), (MEAN_FIRST * steps as f64) as u64);
     }
     let beta = if with_prior { 1.0 } else { 0.0 };
     let tempering = Tempering { beta, warmup: 0.0 };
-    let summary = train(&mut trainer, problem, settings, &tempering, key, observer)?;
+    let summary = train(&mut trainer, problem, training, &tempering, key, observer)?;
     Ok(Fit { posterior: Box::new(PointPosterior::new(trainer.point().to_vec())), summary })
 }
 
-impl Map {
-    /// With those of another method's settings that it knows: to start that method from.
-    pub(super) fn with_settings_of(other: &Settings) -> Map {
-        Map { settings: other.restricted_to(SETTINGS) }
-    }
-}
-
-impl Method for MaximumLikelihood {
+impl Method for Checked<MaximumLikelihood> {
     fn name(&self) -> &'static str {
         ML.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_gradient(problem, &self.settings, 8)
+        super::needs::by_gradient(problem, self.batch_size, 8)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit(problem, &self.settings, false, key, observer)
+        fit(problem, &(&**self).into(), false, key, observer)
     }
 }
 
-impl Method for Map {
+impl Method for Checked<Map> {
     fn name(&self) -> &'static str {
         MAP.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_gradient(problem, &self.settings, 8)
+        super::needs::by_gradient(problem, self.batch_size, 8)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit(problem, &self.settings, true, key, observer)
+        fit(problem, &(&**self).into(), true, key, observer)
     }
 }
 

@@ -4,40 +4,44 @@
 //! variance of the energy error of a step per parameter: the step size is scaled by (wanted/measured)^{1/6} in stages of the warm-up until it is
 //! what `energy_error` says. The first stage is short paths of NUTS, which find the place and its scale from afar. References: Robnik, De Luca, Silverstein & Seljak (2023), JMLR 24; Robnik & Seljak (2024). Cost: L/ε gradients a transition.
 
-use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
 use super::nuts::nuts_from;
 use super::nuts_chain::{Next, NutsRsChain, SEGMENT, SharedTarget, Told, failed, math};
 use super::observer::Observer;
-use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
+use super::sample::{GradientPrecision, Sampler, fit_by_sampling, precision_field};
+use super::starts::{Start, start_field};
 use super::{Fit, Method, MethodEntry};
 use crate::error::{Error, Result};
 use crate::kernel::{Info, Target};
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 use nuts_rs::{Chain, DiagMclmcSettings, MclmcTrajectoryKind, Settings as _};
 use std::sync::{Arc, Mutex};
 
-const ENERGY_ERROR: Setting = Setting {
-    name: "energy_error",
-    help: "variance of a step's energy error per parameter, which the step size is tuned to; smaller means less bias",
-    default: Default::Float(1e-4),
-    allowed: Allowed::Above(0.0, 1.0),
-};
-const LENGTH: Setting = Setting {
-    name: "length",
-    help: "how far a chain goes before it forgets its direction, and from one transition to the next, in units of the spread of the draws",
-    default: Default::Float(1.5),
-    allowed: Allowed::Above(0.0, 1000.0),
-};
+crate::options! {
+    /// Microcanonical Langevin Monte Carlo.
+    pub struct Mclmc: "mclmc" {
+        ..chain_fields!(500, 500, 1),
+        /// variance of a step's energy error per parameter, which the step size is tuned to; smaller means less bias
+        energy_error: f64 = 1e-4 => Above(0.0, 1.0),
+        /// how far a chain goes before it forgets its direction, and from one transition to the next, in units of the spread of the draws
+        length: f64 = 1.5 => Above(0.0, 1000.0),
+        ..precision_field!(GradientPrecision::F64),
+        ..start_field!,
+        ..memory_field!,
+    }
+}
+has_chains!(Mclmc);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "mclmc",
+    name: Mclmc::NAME,
     summary: "microcanonical Langevin Monte Carlo: fast, with a small bias",
     gives: "draws of Markov chains",
-    settings: &[CHAINS, DRAWS, WARMUP, THIN, ENERGY_ERROR, LENGTH, PRECISION, START, MEMORY_MIB],
-    build: |settings| Box::new(MclmcSampler { settings }),
+    settings: Mclmc::SETTINGS,
+    build: |settings| Box::new(Checked::<Mclmc>::from(settings)),
 };
 
 /// Stages of the warm-up, the first by NUTS, the others each with a step size of their own; the last takes as long as all before it.
@@ -46,12 +50,6 @@ const STAGES: usize = 5;
 const FIRST_DEPTH: usize = 7;
 /// The first step size, relative to the spread.
 const FIRST: f64 = 0.1;
-
-/// Microcanonical Langevin Monte Carlo.
-#[derive(Debug)]
-pub struct MclmcSampler {
-    settings: Settings,
-}
 
 /// A chain of `nuts-rs`, and another one after every stage and segment.
 struct MclmcChain<'a> {
@@ -178,7 +176,7 @@ impl Stateful for MclmcChain<'_> {
     }
 }
 
-impl Sampler for MclmcSampler {
+impl Sampler for Checked<Mclmc> {
     fn chain<'a>(
         &self,
         target: Target<'a>,
@@ -190,7 +188,7 @@ impl Sampler for MclmcSampler {
             return Err(Error::setting("mclmc needs two parameters or more", "take nuts or hmc for one"));
         }
         let target = Arc::new(Mutex::new(target));
-        let length = self.settings.float("length");
+        let length = self.length;
         let each = plan.warmup / (2 * (STAGES - 1));
         let ends: Vec<usize> = if each == 0 { Vec::new() } else { (1..STAGES).map(|s| s * each).collect() };
         let (step_size, tune) = (FIRST.min(length), ends.first().copied().unwrap_or(plan.warmup));
@@ -203,7 +201,7 @@ impl Sampler for MclmcSampler {
             target,
             step_size,
             length,
-            wanted: self.settings.float("energy_error"),
+            wanted: self.energy_error,
             ends,
             errors: Vec::with_capacity(each),
             diverged: 0,
@@ -212,20 +210,23 @@ impl Sampler for MclmcSampler {
             key,
         }))
     }
+    fn plan(&self, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        ChainPlan::new(&(&**self).into(), dim, observer)
+    }
 }
 
-impl Method for MclmcSampler {
+impl Method for Checked<Mclmc> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 48)
+        super::needs::by_chains(problem, &(&**self).into(), 48)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, key, observer)
+        fit_by_sampling(self, self.start, self.precision, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

@@ -8,21 +8,20 @@
 //! variational parameters.
 
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
+use super::train::{StepPlan, Stepper, Tempering, has_training, train, training_fields};
 use super::variational::{
-    BETA, INITIAL_MEAN, INITIAL_SCALING, INITIAL_STD, KL_WARMUP, RecordedKl, SAMPLES, elbo, initial_mean, initial_std,
-    tempering,
+    InitialMean, InitialScaling, RecordedKl, elbo, initial_mean, initial_std, variational_fields,
 };
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
-use crate::family::{ByRow, MeanField};
+use crate::family::{ByRow, MeanField as Family};
 use crate::nn::{Gradient, Mode, Noisy, Role, RowNoise, Weights};
-use crate::optim::{GaussianPenalty, LEARNING_RATE, Law, SCHEDULE, WARMUP};
+use crate::optim::{Decay, GaussianPenalty, Law};
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 
 /// How a step's gradient is estimated.
@@ -41,55 +40,71 @@ pub const ESTIMATORS: &[(&str, Estimator)] = &[
     ("flipout", Estimator::ByRow(RowNoise::Flipout)),
 ];
 
-const ESTIMATOR: Setting = Setting {
-    name: "estimator",
-    help: "one draw of the weights a step, or one for every row; auto is local without convolutions, flipout with them",
-    default: Default::Text("auto"),
-    allowed: Allowed::OneOf(&["auto", "direct", "local", "flipout"]),
-};
-
-impl Estimator {
-    /// By name; `auto` is the one of lowest variance at equal cost that is exact for the network.
-    fn named(name: &str, problem: &Problem) -> Estimator {
-        // Positions that share weights share their noise, which local draws would make independent.
-        let tied = problem.network().affine_blocks().iter().any(|b| b.positions > 1);
-        let auto = if tied { RowNoise::Flipout } else { RowNoise::Local };
-        ESTIMATORS.iter().find(|(n, _)| *n == name).map_or(Estimator::ByRow(auto), |(_, e)| *e)
+crate::word_enum! {
+    /// The estimator that a user asks for.
+    pub enum EstimatorChoice {
+        /// The one of lowest variance at equal cost that is exact for the network.
+        Auto = "auto",
+        /// One draw of the weights for all rows.
+        Direct = "direct",
+        /// A draw for every row by local reparameterisation.
+        Local = "local",
+        /// A draw for every row by flipout.
+        Flipout = "flipout",
     }
 }
 
+impl EstimatorChoice {
+    fn resolve(self, problem: &Problem) -> Estimator {
+        match self {
+            EstimatorChoice::Direct => Estimator::Direct,
+            EstimatorChoice::Local => Estimator::ByRow(RowNoise::Local),
+            EstimatorChoice::Flipout => Estimator::ByRow(RowNoise::Flipout),
+            EstimatorChoice::Auto => {
+                // Positions that share weights share their noise, which local draws would make independent.
+                let tied = problem.network().affine_blocks().iter().any(|b| b.positions > 1);
+                Estimator::ByRow(if tied { RowNoise::Flipout } else { RowNoise::Local })
+            }
+        }
+    }
+}
+
+/// The fields of [`MeanField`].
+macro_rules! mean_field_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            ..training_fields!,
+            /// one draw of the weights a step, or one for every row; auto is local without convolutions, flipout with them
+            estimator: EstimatorChoice = EstimatorChoice::Auto,
+            /// K: weights drawn per step
+            samples: usize = 1 => Int(1, 10_000),
+            ..variational_fields!,
+            $($rest)*
+        }
+    };
+}
+pub(super) use mean_field_fields;
+
+crate::options! {
+    /// Mean-field variational inference: a Gaussian for every weight.
+    pub struct MeanField: "mean-field" {
+        ..mean_field_fields!,
+    }
+}
+has_training!(MeanField);
+
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "mean-field",
+    name: MeanField::NAME,
     summary: "mean-field variational inference (Bayes by Backprop): a Gaussian for every weight",
     gives: "a diagonal Gaussian",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        ESTIMATOR,
-        SAMPLES,
-        BETA,
-        KL_WARMUP,
-        INITIAL_MEAN,
-        INITIAL_STD,
-        INITIAL_SCALING,
-    ],
-    build: |settings| Box::new(MeanFieldInference { settings }),
+    settings: MeanField::SETTINGS,
+    build: |settings| Box::new(Checked::<MeanField>::from(settings)),
 };
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct MeanFieldInference {
-    settings: Settings,
-}
 
 /// The state of a mean-field fit.
 pub struct MeanFieldTrainer<'p> {
     density: Density<'p, f32>,
-    family: MeanField,
+    family: Family,
     w: Vec<f32>,
     gradient: Vec<f32>,
     by_row: Option<ByRowBuffers>,
@@ -101,7 +116,7 @@ pub struct MeanFieldTrainer<'p> {
     samples: usize,
     removal: Option<Removal>,
     kl: RecordedKl,
-    kept: Option<MeanField>,
+    kept: Option<Family>,
     weights: Key,
     masks: Key,
 }
@@ -130,7 +145,7 @@ impl<'p> MeanFieldTrainer<'p> {
     pub fn new(problem: &'p Problem, mean: &[f32], std: &[f32], samples: usize, batch_size: usize, key: Key) -> Self {
         MeanFieldTrainer {
             density: problem.density(batch_size),
-            family: MeanField::new(mean, std, samples),
+            family: Family::new(mean, std, samples),
             w: vec![0.0; mean.len()],
             gradient: vec![0.0; mean.len()],
             by_row: None,
@@ -320,25 +335,27 @@ impl Stepper for MeanFieldTrainer<'_> {
     }
 }
 
-impl Method for MeanFieldInference {
+impl Method for Checked<MeanField> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 24)
+        super::needs::by_row_noise(problem, self.batch_size, 24)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));
-        let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.count("samples"), s.count("batch_size"), key)
-            .with_estimator(Estimator::named(s.text("estimator"), problem));
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let (s, training) = (&**self, (&**self).into());
+        let mean = initial_mean(problem, s.initial_mean, &training, key, observer)?;
+        let std = initial_std(problem.layout(), s.initial_std, s.initial_scaling);
+        let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.samples, s.batch_size, key)
+            .with_estimator(s.estimator.resolve(problem));
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, elbo(problem, &summary))), summary })
     }

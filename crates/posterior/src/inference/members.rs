@@ -10,13 +10,9 @@ use super::{Fit, Method};
 use crate::error::{ErrorKind, Result};
 use crate::problem::Problem;
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting};
 use rayon::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-
-pub(super) const MEMBERS: Setting =
-    Setting { name: "members", help: "S: independent fits", default: Default::Int(5), allowed: Allowed::Int(1, 1000) };
 
 /// Fits `count` members with the same method; in order, with a summary of them all.
 pub(super) fn fit_members(

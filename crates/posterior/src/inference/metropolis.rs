@@ -3,43 +3,40 @@
 //! ln s ← ln s + (a − 0.234)/(t + 1)^0.6. 0.234 is the best acceptance in many dimensions (Roberts, Gelman & Gilks 1997), where it needs
 //! O(P) transitions per independent draw: for a handful of parameters. Cost: one density a transition.
 
-use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
 use super::observer::Observer;
-use super::sample::{START, Sampler, fit_by_sampling};
+use super::sample::{GradientPrecision, Sampler, fit_by_sampling};
+use super::starts::{Start, start_field};
 use super::{Fit, Method, MethodEntry};
 use crate::error::{Error, Result};
 use crate::kernel::adapt::{RunningMoments, Windows};
 use crate::kernel::{Info, Metropolis, State, Target};
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{self, Stateful};
 
-const SETTINGS: &[Setting] = &[
-    CHAINS,
-    DRAWS,
-    Setting { default: Default::Int(5000), ..WARMUP },
-    Setting { default: Default::Int(20), ..THIN },
-    START,
-    MEMORY_MIB,
-];
+crate::options! {
+    /// Random-walk Metropolis.
+    pub struct RandomWalk: "metropolis" {
+        ..chain_fields!(500, 5000, 20),
+        ..start_field!,
+        ..memory_field!,
+    }
+}
+has_chains!(RandomWalk);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "metropolis",
+    name: RandomWalk::NAME,
     summary: "random-walk Metropolis: for a handful of parameters",
     gives: "draws of Markov chains",
-    settings: SETTINGS,
-    build: |settings| Box::new(MetropolisSampler { settings }),
+    settings: RandomWalk::SETTINGS,
+    build: |settings| Box::new(Checked::<RandomWalk>::from(settings)),
 };
 
 /// The acceptance the scale is adapted to.
 const ACCEPTANCE: f64 = 0.234;
-
-/// Random-walk Metropolis.
-#[derive(Debug)]
-pub struct MetropolisSampler {
-    settings: Settings,
-}
 
 /// A chain and what it adapts.
 struct MetropolisChain<'a> {
@@ -114,7 +111,7 @@ impl MetropolisChain<'_> {
     }
 }
 
-impl Sampler for MetropolisSampler {
+impl Sampler for Checked<RandomWalk> {
     fn chain<'a>(
         &self,
         mut target: Target<'a>,
@@ -138,6 +135,9 @@ impl Sampler for MetropolisSampler {
             key,
         }))
     }
+    fn plan(&self, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        ChainPlan::new(&(&**self).into(), dim, observer)
+    }
 }
 
 /// The density was finite when the start was chosen.
@@ -145,18 +145,18 @@ pub(super) fn no_start() -> Error {
     Error::numerical("the density is not finite at the start of a chain", "make it a function of the parameters alone")
 }
 
-impl Method for MetropolisSampler {
+impl Method for Checked<RandomWalk> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 20)
+        super::needs::by_chains(problem, &(&**self).into(), 20)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, key, observer)
+        fit_by_sampling(self, self.start, GradientPrecision::F64, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

@@ -3,6 +3,7 @@
 mod annealing;
 mod bbvi;
 mod bootstrap;
+mod chain_options;
 mod chains;
 mod checkpoint;
 mod checkpoint_file;
@@ -43,41 +44,47 @@ mod swag;
 mod train;
 mod variational;
 
-pub use annealing::Annealing;
-pub use bbvi::{BlackBoxInference, BlackBoxTrainer};
-pub use bootstrap::{BootstrapInference, bootstrap_weights};
+pub use annealing::{Annealing, AnnealingStart};
+pub use bbvi::{BlackBox, BlackBoxTrainer};
+pub use bootstrap::{Bootstrap, bootstrap_weights};
+pub use chain_options::ChainOptions;
 pub use chains::{ChainPlan, MakeChain, Transition, run_chains};
 pub use checkpoint::{Checkpoint, Fingerprint, Unit};
-pub use ensemble::EnsembleInference;
+pub use ensemble::Ensemble;
 pub use family_trainer::FamilyTrainer;
-pub use full_covariance::FullCovarianceInference;
-pub use gaussian_dropout::{GaussianDropout, VariationalDropout};
+pub use full_covariance::FullCovariance;
+pub use gaussian_dropout::{AlphaPer, GaussianDropout, VariationalDropout};
 pub use gradient_variance::{GradientVariance, gradient_variances};
-pub use hmc::HmcSampler;
-pub use importance::ImportanceSampling;
-pub use ivon::{IvonInference, IvonOptions, IvonTrainer};
-pub use laplace::{Laplace, LaplaceApproximation, LaplaceOptions, prior_scales};
+pub use hmc::{Hmc, TemperedStart};
+pub use importance::{Importance, Proposal};
+pub use ivon::{Ivon, IvonMean, IvonOptions, IvonTrainer};
+pub use laplace::{
+    CurvatureStructure, KronBias, Laplace, LaplaceApproximation, LaplaceOptions, LaplacePredictive, PriorPrecision,
+    Tuning, UncertainWeights, prior_scales,
+};
 pub use last_layer::LastLayer;
-pub use linear::LinearInference;
-pub use low_rank::LowRankInference;
+pub use linear::{Features, Linear, LinearPredictive};
+pub use low_rank::LowRank;
 pub use map::{Map, MaximumLikelihood};
-pub use mc_dropout::McDropout;
-pub use mclmc::MclmcSampler;
-pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
+pub use mc_dropout::{DropoutOn, McDropout};
+pub use mclmc::Mclmc;
+pub use mean_field::{ESTIMATORS, Estimator, EstimatorChoice, MeanField, MeanFieldTrainer};
 pub(crate) use members::side_by_side;
-pub use metropolis::MetropolisSampler;
-pub use mixture::MixtureInference;
-pub use moments::{MomentsInference, MomentsTrainer};
-pub use nuts::NutsSampler;
+pub use metropolis::RandomWalk;
+pub use mixture::Mixture;
+pub use moments::{Moments, MomentsTrainer};
+pub use nuts::{MassMatrix, Nuts};
 pub use observer::{ChainProgress, Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
-pub use sample::{Sampler, sample};
-pub use sghmc::SghmcSampler;
-pub use sgld::SgldSampler;
-pub use sparse_dropout::SparseDropout;
-pub use stochastic_chain::StochasticTrainer;
-pub use swag::{PathMoments, SwagInference, SwagTrainer};
-pub use train::{EpochRecord, FitSummary, StepPlan, Stepper};
+pub use sample::{GradientPrecision, Sampler, sample};
+pub use sghmc::Sghmc;
+pub use sgld::Sgld;
+pub use sparse_dropout::{RemovalTime, SparseDropout};
+pub use starts::Start;
+pub use stochastic_chain::{ChainSchedule, Preconditioning, StochasticTrainer};
+pub use swag::{PathMoments, Swag, SwagTrainer};
+pub use train::{EpochRecord, FitSummary, StepPlan, Stepper, TrainingOptions};
+pub use variational::{InitialMean, InitialScaling};
 
 use crate::error::Result;
 use crate::nn::NetworkSpec;
@@ -118,7 +125,8 @@ pub trait Method: Send + Sync + Debug {
     /// Bytes that a fit of the problem holds at its peak, about and rather more: what memory is asked for before it begins. Methods
     /// with matrices ask for these themselves, with advice of their own.
     fn bytes(&self, problem: &Problem) -> u128 {
-        needs::by_gradient(problem, self.settings(), 12)
+        let batch = self.settings().typed("batch_size").unwrap_or(problem.data().rows);
+        needs::by_gradient(problem, batch, 12)
     }
 
     /// Approximates the problem's posterior. The same key gives the same bits.

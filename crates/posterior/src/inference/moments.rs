@@ -11,47 +11,36 @@
 //! passes over the 2P variational parameters.
 
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, StepPlan, Stepper, train};
-use super::variational::{
-    BETA, INITIAL_MEAN, INITIAL_SCALING, INITIAL_STD, KL_WARMUP, RecordedKl, initial_mean, initial_std, tempering,
-};
+use super::train::{StepPlan, Stepper, Tempering, has_training, train, training_fields};
+use super::variational::{InitialMean, InitialScaling, RecordedKl, initial_mean, initial_std, variational_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::family::{ByRow, MeanField};
 use crate::nn::{Gradient, RowNoise};
-use crate::optim::{GaussianPenalty, LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::{Decay, GaussianPenalty};
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{MomentsDensity, Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::Settings;
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 
+crate::options! {
+    /// Mean-field variational inference by moments that are propagated, without draws.
+    pub struct Moments: "moments" {
+        ..training_fields!,
+        ..variational_fields!,
+    }
+}
+has_training!(Moments);
+
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "moments",
+    name: Moments::NAME,
     summary: "mean-field variational inference without sampling: means and variances pass through a dense network",
     gives: "a diagonal Gaussian",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        BETA,
-        KL_WARMUP,
-        INITIAL_MEAN,
-        INITIAL_STD,
-        INITIAL_SCALING,
-    ],
-    build: |settings| Box::new(MomentsInference { settings }),
+    settings: Moments::SETTINGS,
+    build: |settings| Box::new(Checked::<Moments>::from(settings)),
 };
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct MomentsInference {
-    settings: Settings,
-}
 
 /// The state of a fit by moments.
 pub struct MomentsTrainer<'p> {
@@ -159,26 +148,30 @@ impl Stepper for MomentsTrainer<'_> {
     }
 }
 
-impl Method for MomentsInference {
+impl Method for Checked<Moments> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 20)
+        super::needs::by_row_noise(problem, self.batch_size, 20)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
+        let (s, training) = (&**self, (&**self).into());
         // A network that it is not for is refused before a MAP fit is made.
         MomentsDensity::<f32>::network(problem)?;
-        let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));
-        let mut trainer = MomentsTrainer::new(problem, &mean, &std, s.count("batch_size"), key)?;
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let (mean, std) = (
+            initial_mean(problem, s.initial_mean, &training, key, observer)?,
+            initial_std(problem.layout(), s.initial_std, s.initial_scaling),
+        );
+        let mut trainer = MomentsTrainer::new(problem, &mean, &std, s.batch_size, key)?;
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mean, std) = trainer.moments();
         Ok(Fit { posterior: Box::new(MeanFieldPosterior::new(mean, std, None)), summary })
     }

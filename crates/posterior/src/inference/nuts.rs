@@ -4,47 +4,56 @@
 //! References: Hoffman & Gelman (2014), JMLR 15; Betancourt (2017); Seyboldt, Carlson & Carpenter (2026) on the mass. Cost: up to 2^`max_depth` − 1 gradients a
 //! transition.
 
-use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP};
-use super::hmc::TARGET_ACCEPT;
+use super::chain_options::{chain_fields, has_chains, memory_field};
+use super::chains::{ChainPlan, Transition};
+use super::hmc::accept_field;
 use super::nuts_chain::{Next, NutsRsChain, SEGMENT, SharedTarget, Told, failed, math};
 use super::observer::Observer;
-use super::sample::{PRECISION, START, Sampler, fit_by_sampling};
+use super::sample::{GradientPrecision, Sampler, fit_by_sampling, precision_field};
+use super::starts::{Start, start_field};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::kernel::{Info, Target};
 use crate::problem::Problem;
 use crate::rng::{Key, Stream};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 use nuts_rs::{Chain, DiagNutsSettings, LowRankNutsSettings, Settings as _, StepSizeAdaptMethod};
 use std::sync::{Arc, Mutex};
 
-const MAX_DEPTH: Setting = Setting {
-    name: "max_depth",
-    help: "doublings of a path at the most",
-    default: Default::Int(10),
-    allowed: Allowed::Int(1, 20),
-};
-const MASS: Setting = Setting {
-    name: "mass",
-    help: "diagonal, or with the strongest correlations of the warm-up beside",
-    default: Default::Text("diagonal"),
-    allowed: Allowed::OneOf(&["diagonal", "low-rank"]),
-};
+crate::word_enum! {
+    /// What NUTS learns of the posterior's scales.
+    pub enum MassMatrix {
+        /// A scale for every parameter.
+        Diagonal = "diagonal",
+        /// The strongest correlations of the warm-up beside.
+        LowRank = "low-rank",
+    }
+}
+
+crate::options! {
+    /// The no-U-turn sampler.
+    pub struct Nuts: "nuts" {
+        ..chain_fields!(500, 500, 1),
+        ..accept_field!,
+        /// doublings of a path at the most
+        max_depth: usize = 10 => Int(1, 20),
+        /// diagonal, or with the strongest correlations of the warm-up beside
+        mass: MassMatrix = MassMatrix::Diagonal,
+        ..precision_field!(GradientPrecision::F64),
+        ..start_field!,
+        ..memory_field!,
+    }
+}
+has_chains!(Nuts);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "nuts",
+    name: Nuts::NAME,
     summary: "no-U-turn sampler: the exact posterior, given time",
     gives: "draws of Markov chains",
-    settings: &[CHAINS, DRAWS, WARMUP, THIN, TARGET_ACCEPT, MAX_DEPTH, MASS, PRECISION, START, MEMORY_MIB],
-    build: |settings| Box::new(NutsSampler { settings }),
+    settings: Nuts::SETTINGS,
+    build: |settings| Box::new(Checked::<Nuts>::from(settings)),
 };
-
-/// The no-U-turn sampler.
-#[derive(Debug)]
-pub struct NutsSampler {
-    settings: Settings,
-}
 
 macro_rules! chain_of {
     ($settings:expr, $target:expr, $start:expr, $given:expr, $key:expr, |$stats:ident| $scales:expr) => {{
@@ -151,7 +160,7 @@ impl Stateful for NutsChain<'_> {
     }
 }
 
-impl Sampler for NutsSampler {
+impl Sampler for Checked<Nuts> {
     fn chain<'a>(
         &self,
         target: Target<'a>,
@@ -159,27 +168,30 @@ impl Sampler for NutsSampler {
         plan: ChainPlan,
         key: Key,
     ) -> Result<Box<dyn Transition + 'a>> {
-        let (depth, accept) = (self.settings.count("max_depth"), self.settings.float("target_accept"));
-        let low_rank = self.settings.text("mass") == "low-rank";
+        let (depth, accept) = (self.max_depth, self.target_accept);
+        let low_rank = self.mass == MassMatrix::LowRank;
         let target = Arc::new(Mutex::new(target));
         let next = nuts_from(&target, start, plan.warmup, depth, accept, low_rank, key)?;
         let chain = NutsRsChain::new(next, target.clone(), start);
         Ok(Box::new(NutsChain { chain, target, max_depth: depth, warmup: plan.warmup, t: 0, key }))
     }
+    fn plan(&self, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
+        ChainPlan::new(&(&**self).into(), dim, observer)
+    }
 }
 
-impl Method for NutsSampler {
+impl Method for Checked<Nuts> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_chains(problem, &self.settings, 48)
+        super::needs::by_chains(problem, &(&**self).into(), 48)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_by_sampling(self, &self.settings, problem, key, observer)
+        fit_by_sampling(self, self.start, self.precision, problem, key, observer)
     }
     fn sampler(&self) -> Option<&dyn Sampler> {
         Some(self)

@@ -21,7 +21,7 @@
 
 use super::chains::{ChainPlan, Transition, run_chains};
 use super::observer::Observer;
-use super::starts::{self, Starts};
+use super::starts::{Start, Starts};
 use super::train::FitSummary;
 use super::{Fit, find, methods};
 use crate::error::{Error, Result};
@@ -29,15 +29,30 @@ use crate::kernel::Target;
 use crate::posterior::{Chains, DrawsPosterior};
 use crate::problem::{LogDensity, MixedDensity, Problem, RoughDensity};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings, Value};
+use crate::settings::Value;
 use std::time::Instant;
 
-pub(super) const PRECISION: Setting = Setting {
-    name: "precision",
-    help: "of gradients: f64, or f32 in half the time; sums are in f64",
-    default: Default::Text("f64"),
-    allowed: Allowed::OneOf(&["f64", "f32"]),
-};
+crate::word_enum! {
+    /// The precision of gradients; sums are in f64.
+    pub enum GradientPrecision {
+        /// Double.
+        F64 = "f64",
+        /// Single, in half the time.
+        F32 = "f32",
+    }
+}
+
+/// The precision of gradients, with its default.
+macro_rules! precision_field {
+    ({ $($head:tt)* } ($precision:expr) $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// of gradients: f64, or f32 in half the time; sums are in f64
+            precision: GradientPrecision = $precision,
+            $($rest)*
+        }
+    };
+}
+pub(super) use precision_field;
 
 /// A method that samples any density.
 pub trait Sampler: Send + Sync {
@@ -50,10 +65,8 @@ pub trait Sampler: Send + Sync {
         key: Key,
     ) -> Result<Box<dyn Transition + 'a>>;
 
-    /// How long the chains are, from the settings.
-    fn plan(&self, settings: &Settings, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan> {
-        ChainPlan::new(settings, dim, observer)
-    }
+    /// How long the chains are, for so many parameters; see [`ChainPlan::new`].
+    fn plan(&self, dim: usize, observer: &mut dyn Observer) -> Result<ChainPlan>;
 
     /// Whether its moves are accepted by the value, so that the force may be rougher.
     fn accepts_by_value(&self) -> bool {
@@ -86,7 +99,7 @@ pub fn sample<D: LogDensity>(
         ));
     };
     let dim = density().dim();
-    let plan = sampler.plan(method.settings(), dim, observer)?;
+    let plan = sampler.plan(dim, observer)?;
     run(sampler, plan, dim, &|| Box::new(density()), start, key, observer)
 }
 
@@ -132,18 +145,19 @@ fn run<'a>(
 /// Samples the posterior of a problem, from draws of `start` where one was fitted before.
 pub(super) fn fit_by_sampling(
     sampler: &dyn Sampler,
-    settings: &Settings,
+    start: Start,
+    precision: GradientPrecision,
     problem: &Problem,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
     let started = Instant::now();
     problem.whole("this sampler")?;
-    let plan = sampler.plan(settings, problem.dim(), observer)?;
-    let starts = Starts::new(settings, problem, plan.chains, key, observer)?;
+    let plan = sampler.plan(problem.dim(), observer)?;
+    let starts = Starts::new(start, problem, plan.chains, key, observer)?;
     // With a chain for every thread, a chain's arithmetic keeps to its own.
     let alone = plan.chains >= rayon::current_num_threads();
-    let rough = settings.iter().any(|(name, value)| name == "precision" && *value == Value::Text("f32".to_owned()));
+    let rough = precision == GradientPrecision::F32;
     let density = || -> Box<dyn LogDensity + '_> {
         match (rough, sampler.accepts_by_value()) {
             (false, _) => Box::new(problem.density::<f64>(usize::MAX).alone(alone)),
@@ -168,5 +182,3 @@ pub(super) fn fit_of_chains(chains: Chains, plan: ChainPlan, dim: usize, started
     };
     Fit { posterior: Box::new(DrawsPosterior::new(chains, dim)), summary }
 }
-
-pub(super) use starts::{START, START_TEMPERED};

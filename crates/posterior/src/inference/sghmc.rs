@@ -1,63 +1,63 @@
 //! Stochastic-gradient Hamiltonian Monte Carlo (METHODS S6): noisy gradient steps with momentum on mini-batches, without an accept step. For networks and data too
 //! large for hmc; the step and its bias are in [`crate::kernel`].
 
+use super::chain_options::{has_chains, memory_field};
 use super::observer::Observer;
+use super::sgld::Sgld;
+use super::starts::{Start, start_field};
 use super::stochastic_chain::{
-    COURSE, CYCLES, PRECONDITIONER, RATE, STOCHASTIC_CHAINS, STOCHASTIC_DRAWS, STOCHASTIC_MEMORY, STOCHASTIC_START,
-    STOCHASTIC_THIN, STOCHASTIC_WARMUP, fit_stochastic,
+    ChainSchedule, Preconditioning, fit_stochastic, stochastic_course_fields, stochastic_fields,
 };
-use super::train::BATCH_SIZE;
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 
-const FRICTION: Setting = Setting {
-    name: "friction",
-    help: "part of the momentum that is lost in a step; 1 is sgld",
-    default: Default::Float(0.1),
-    allowed: Allowed::Above(0.0, 1.0),
-};
+crate::options! {
+    /// Stochastic-gradient Hamiltonian Monte Carlo.
+    pub struct Sghmc: "sghmc" {
+        ..stochastic_fields!,
+        /// part of the momentum that is lost in a step; 1 is sgld
+        friction: f64 = 0.1 => Above(0.0, 1.0),
+        ..stochastic_course_fields!,
+    }
+}
+has_chains!(Sghmc);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "sghmc",
+    name: Sghmc::NAME,
     summary: "stochastic-gradient Hamiltonian Monte Carlo: draws from mini-batches, with a small bias",
     gives: "draws of Markov chains",
-    settings: &[
-        STOCHASTIC_CHAINS,
-        STOCHASTIC_DRAWS,
-        STOCHASTIC_WARMUP,
-        STOCHASTIC_THIN,
-        BATCH_SIZE,
-        RATE,
-        FRICTION,
-        COURSE,
-        CYCLES,
-        PRECONDITIONER,
-        STOCHASTIC_START,
-        STOCHASTIC_MEMORY,
-    ],
-    build: |settings| Box::new(SghmcSampler { settings }),
+    settings: Sghmc::SETTINGS,
+    build: |settings| Box::new(Checked::<Sghmc>::from(settings)),
 };
 
-/// Stochastic-gradient Hamiltonian Monte Carlo.
-#[derive(Debug)]
-pub struct SghmcSampler {
-    settings: Settings,
-}
-
-impl Method for SghmcSampler {
+impl Method for Checked<Sghmc> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_stochastic_chains(problem, &self.settings, 8)
+        super::needs::by_stochastic_chains(problem, &(&**self).into(), self.batch_size, 8)
     }
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        fit_stochastic(&self.settings, Some(self.settings.float("friction")), problem, key, observer)
+        let s = &**self;
+        let shared = Sgld {
+            chains: s.chains,
+            draws: s.draws,
+            warmup: s.warmup,
+            thin: s.thin,
+            batch_size: s.batch_size,
+            learning_rate: s.learning_rate,
+            schedule: s.schedule,
+            cycles: s.cycles,
+            preconditioner: s.preconditioner,
+            start: s.start,
+            memory_mib: s.memory_mib,
+        };
+        fit_stochastic(&shared, Some(s.friction), problem, key, observer)
     }
 }

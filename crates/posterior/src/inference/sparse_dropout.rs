@@ -12,103 +12,92 @@
 
 use super::mean_field::{Estimator, MeanFieldTrainer, Removal};
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, train};
-use super::variational::{BETA, INITIAL_MEAN, INITIAL_SCALING, SAMPLES, initial_mean, initial_std, tempering};
+use super::train::{Tempering, has_training, train, training_fields};
+use super::variational::{InitialMean, InitialScaling, initial_mean, initial_std};
 use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::nn::{Role, RowNoise};
-use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::Decay;
 use crate::posterior::MeanFieldPosterior;
 use crate::problem::Problem;
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 
-const THRESHOLD: Setting = Setting {
-    name: "threshold",
-    help: "weights with ln α above it are removed; 3 means that 95 % of a weight's variance is noise",
-    default: Default::Float(3.0),
-    allowed: Allowed::Float(-20.0, 20.0),
-};
-const KL_WARMUP: Setting = Setting {
-    name: "kl_warmup",
-    help: "part of the steps over which β first rises from 0: weights must mean something before they can be removed",
-    default: Default::Float(0.3),
-    allowed: Allowed::Float(0.0, 1.0),
-};
-const INITIAL_STD: Setting = Setting {
-    name: "initial_std",
-    help: "σ starts at this, divided by √fan-in where initial_scaling says so",
-    default: Default::Float(0.05),
-    allowed: Allowed::Float(1e-6, 100.0),
-};
+crate::word_enum! {
+    /// When `sparse-dropout` removes weights.
+    pub enum RemovalTime {
+        /// While it trains, once β is whole, and for good.
+        Training = "training",
+        /// At the end alone.
+        End = "end",
+    }
+}
 
-const REMOVAL: Setting = Setting {
-    name: "removal",
-    help: "when weights above the threshold go: while it trains, once β is whole, and for good; or at the end alone",
-    default: Default::Text("training"),
-    allowed: Allowed::OneOf(&["training", "end"]),
-};
+crate::options! {
+    /// Sparse variational dropout.
+    pub struct SparseDropout: "sparse-dropout" {
+        ..training_fields!,
+        /// K: weights drawn per step
+        samples: usize = 1 => Int(1, 10_000),
+        /// weight of the KL; 1 is Bayes, less is a tempered (cold) posterior
+        beta: f64 = 1.0 => Float(0.0, 1e6),
+        /// part of the steps over which β first rises from 0: weights must mean something before they can be removed
+        kl_warmup: f64 = 0.3 => Float(0.0, 1.0),
+        /// means start as a fresh network's weights, at 0, or at a MAP fit with the same settings
+        initial_mean: InitialMean = InitialMean::Random,
+        /// σ starts at this, divided by √fan-in where initial_scaling says so
+        initial_std: f64 = 0.05 => Float(1e-6, 100.0),
+        /// whether the first σ of a layer shrinks with its number of inputs
+        initial_scaling: InitialScaling = InitialScaling::FanIn,
+        /// weights with ln α above it are removed; 3 means that 95 % of a weight's variance is noise
+        threshold: f64 = 3.0 => Float(-20.0, 20.0),
+        /// when weights above the threshold go: while it trains, once β is whole, and for good; or at the end alone
+        removal: RemovalTime = RemovalTime::Training,
+    }
+}
+has_training!(SparseDropout);
+
 /// Steps between two looks. One look removes for good: the fewer there are, the fewer weights are caught while their mean only passes
 /// through 0.
 const REMOVE_EVERY: u64 = 500;
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "sparse-dropout",
+    name: SparseDropout::NAME,
     summary: "sparse variational dropout: weights that are all noise are removed",
     gives: "a diagonal Gaussian, most weights exactly 0",
-    settings: &[
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        SAMPLES,
-        BETA,
-        KL_WARMUP,
-        INITIAL_MEAN,
-        INITIAL_STD,
-        INITIAL_SCALING,
-        THRESHOLD,
-        REMOVAL,
-    ],
-    build: |settings| Box::new(SparseDropout { settings }),
+    settings: SparseDropout::SETTINGS,
+    build: |settings| Box::new(Checked::<SparseDropout>::from(settings)),
 };
 
-/// The method with its settings.
-#[derive(Debug)]
-pub struct SparseDropout {
-    settings: Settings,
-}
-
-impl Method for SparseDropout {
+impl Method for Checked<SparseDropout> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        super::needs::by_row_noise(problem, &self.settings, 24)
+        super::needs::by_row_noise(problem, self.batch_size, 24)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let (mean, std) = (initial_mean(problem, s, key, observer)?, initial_std(problem.layout(), s));
-        let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.count("samples"), s.count("batch_size"), key)
+        let (s, training) = (&**self, (&**self).into());
+        let (mean, std) = (
+            initial_mean(problem, s.initial_mean, &training, key, observer)?,
+            initial_std(problem.layout(), s.initial_std, s.initial_scaling),
+        );
+        let mut trainer = MeanFieldTrainer::new(problem, &mean, &std, s.samples, s.batch_size, key)
             .with_estimator(Estimator::ByRow(RowNoise::Local))
             .with_log_uniform_weights();
-        let threshold = s.float("threshold");
-        if s.text("removal") == "training" {
-            trainer = trainer.with_removal(Removal {
-                alpha: threshold.exp() as f32,
-                every: REMOVE_EVERY,
-                beta: s.float("beta"),
-            });
+        let threshold = s.threshold;
+        if s.removal == RemovalTime::Training {
+            trainer =
+                trainer.with_removal(Removal { alpha: threshold.exp() as f32, every: REMOVE_EVERY, beta: s.beta });
         }
-        let summary = train(&mut trainer, problem, s, &tempering(s), key, observer)?;
+        let tempering = Tempering { beta: s.beta, warmup: s.kl_warmup };
+        let summary = train(&mut trainer, problem, &training, &tempering, key, observer)?;
         let (mut mean, mut std) = trainer.moments();
         for block in problem.layout().blocks().iter().filter(|b| b.role == Role::Weight) {
             for i in block.range.clone() {

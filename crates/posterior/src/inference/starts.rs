@@ -13,23 +13,30 @@ use crate::nn::Mode;
 use crate::posterior::{Draw, Posterior};
 use crate::problem::{Problem, not_streamed};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
 
-pub(in crate::inference) const START: Setting = Setting {
-    name: "start",
-    help: "where chains begin: near modes of their own (short MAP fits), at draws of the prior, or after annealing",
-    default: Default::Text("modes"),
-    allowed: Allowed::OneOf(&["modes", "prior", "annealing"]),
-};
+crate::word_enum! {
+    /// Where chains begin.
+    pub enum Start {
+        /// Near modes of their own, by short MAP fits.
+        Modes = "modes",
+        /// At draws of the prior.
+        Prior = "prior",
+        /// After annealing.
+        Annealing = "annealing",
+    }
+}
 
-/// Of a sampler that can weigh the data in its warm-up.
-pub(in crate::inference) const START_TEMPERED: Setting = Setting {
-    help: "where chains begin: at draws of the prior, the data being brought in over three fifths of the warm-up (tempered) or at once (prior); near \
-           modes of their own (short MAP fits); or after annealing",
-    default: Default::Text("tempered"),
-    allowed: Allowed::OneOf(&["tempered", "prior", "modes", "annealing"]),
-    ..START
-};
+/// Where chains begin.
+macro_rules! start_field {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// where chains begin: near modes of their own (short MAP fits), at draws of the prior, or after annealing
+            start: Start = Start::Modes,
+            $($rest)*
+        }
+    };
+}
+pub(super) use start_field;
 
 /// Steps of a MAP fit to start from: near the typical set, short of the mode, where the noise is too small.
 const MAP_STEPS: u64 = 300;
@@ -49,7 +56,7 @@ pub(super) struct Starts<'p> {
 
 impl<'p> Starts<'p> {
     pub(super) fn new(
-        settings: &Settings,
+        start: Start,
         problem: &'p Problem,
         chains: usize,
         key: Key,
@@ -57,17 +64,17 @@ impl<'p> Starts<'p> {
     ) -> Result<Self> {
         let key = key.purpose(Purpose::Init);
         let mut starts = Starts { problem, key, found: Vec::new() };
-        if let Some(start) = problem.start() {
-            starts.found = of_model(start, chains, key);
+        if let Some(fitted) = problem.start() {
+            starts.found = of_model(fitted, chains, key);
             return Ok(starts);
         }
         for c in 0..chains {
             let unit = Unit::of(observer.checkpoint(), "start", key.derive(c as u64));
-            match settings.text("start") {
-                "modes" => starts.found.push(once(unit, || near_mode(problem, key.derive(c as u64), observer))?),
-                "annealing" if problem.source().is_some() => return Err(not_streamed("annealing")),
-                "annealing" => starts.found.push(once(unit, || starts.annealed(c))?),
-                _ => {}
+            match start {
+                Start::Modes => starts.found.push(once(unit, || near_mode(problem, key.derive(c as u64), observer))?),
+                Start::Annealing if problem.source().is_some() => return Err(not_streamed("annealing")),
+                Start::Annealing => starts.found.push(once(unit, || starts.annealed(c))?),
+                Start::Prior => {}
             }
         }
         if starts.found.iter().any(|w| w.len() != problem.dim()) {

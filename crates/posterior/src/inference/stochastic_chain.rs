@@ -5,10 +5,11 @@
 //! Warm-up itself explores in the same way, and the preconditioner learns while chains explore and at no other time.
 
 use super::Fit;
-use super::chains::{CHAINS, ChainPlan, DRAWS, MEMORY_MIB, THIN, Transition, WARMUP, run_chains};
+use super::chains::{ChainPlan, Transition, run_chains};
 use super::feed::Feed;
 use super::observer::Observer;
-use super::sample::{START, fit_of_chains};
+use super::sample::fit_of_chains;
+use super::sgld::Sgld;
 use super::starts::Starts;
 use crate::error::{Error, Result};
 use crate::kernel::{Info, NoisyStep, Preconditioner, sghmc_step, sgld_step};
@@ -17,44 +18,70 @@ use crate::optim::GaussianPenalty;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
 use crate::snapshot::{self, Stateful};
 use std::time::Instant;
 
-pub(super) const STOCHASTIC_CHAINS: Setting = CHAINS;
-pub(super) const STOCHASTIC_DRAWS: Setting = Setting { default: Default::Int(100), ..DRAWS };
-pub(super) const STOCHASTIC_WARMUP: Setting = Setting {
-    help: "steps of each chain that explore and are thrown away, in which the preconditioner learns",
-    default: Default::Int(5000),
-    ..WARMUP
-};
-pub(super) const STOCHASTIC_THIN: Setting = Setting { default: Default::Int(100), ..THIN };
-pub(super) const STOCHASTIC_START: Setting = START;
-pub(super) const STOCHASTIC_MEMORY: Setting = MEMORY_MIB;
-pub(super) const RATE: Setting = Setting {
-    name: "learning_rate",
-    help: "step size: with rms about the distance of a step, as Adam's; without, of the mean gradient of a row",
-    default: Default::Float(0.001),
-    allowed: Allowed::Above(0.0, 10.0),
-};
-pub(super) const COURSE: Setting = Setting {
-    name: "schedule",
-    help: "how the step size goes on after warm-up",
-    default: Default::Text("constant"),
-    allowed: Allowed::OneOf(&["constant", "polynomial", "cyclical"]),
-};
-pub(super) const CYCLES: Setting = Setting {
-    name: "cycles",
-    help: "with the cyclical schedule: how often a chain explores anew, each time as long as the warm-up",
-    default: Default::Int(4),
-    allowed: Allowed::Int(1, 10_000),
-};
-pub(super) const PRECONDITIONER: Setting = Setting {
-    name: "preconditioner",
-    help: "scale every parameter's step by the root mean square of its gradients in warm-up, or not",
-    default: Default::Text("rms"),
-    allowed: Allowed::OneOf(&["rms", "none"]),
-};
+crate::word_enum! {
+    /// How the step size of `sgld` and `sghmc` goes on after warm-up.
+    pub enum ChainSchedule {
+        /// As it is.
+        Constant = "constant",
+        /// Falling as a power of the steps.
+        Polynomial = "polynomial",
+        /// Constant, with times of exploring anew.
+        Cyclical = "cyclical",
+    }
+}
+
+crate::word_enum! {
+    /// How steps of `sgld` and `sghmc` are scaled.
+    pub enum Preconditioning {
+        /// By the root mean square of every parameter's gradients in warm-up.
+        Rms = "rms",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+/// Length of the chains and size of their steps.
+macro_rules! stochastic_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// independent chains, run in parallel
+            chains: usize = 4 => Int(1, 1000),
+            /// draws that each chain keeps after its warm-up
+            draws: usize = 100 => Int(1, 100_000_000),
+            /// steps of each chain that explore and are thrown away, in which the preconditioner learns
+            warmup: usize = 5000 => Int(0, 100_000_000),
+            /// transitions from one kept draw to the next
+            thin: usize = 100 => Int(1, 100_000_000),
+            /// rows per step
+            batch_size: usize = 128 => Int(1, i64::MAX),
+            /// step size: with rms about the distance of a step, as Adam's; without, of the mean gradient of a row
+            learning_rate: f64 = 0.001 => Above(0.0, 10.0),
+            $($rest)*
+        }
+    };
+}
+pub(super) use stochastic_fields;
+
+/// What follows the size of steps.
+macro_rules! stochastic_course_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// how the step size goes on after warm-up
+            schedule: ChainSchedule = ChainSchedule::Constant,
+            /// with the cyclical schedule: how often a chain explores anew, each time as long as the warm-up
+            cycles: usize = 4 => Int(1, 10_000),
+            /// scale every parameter's step by the root mean square of its gradients in warm-up, or not
+            preconditioner: Preconditioning = Preconditioning::Rms,
+            ..start_field!,
+            ..memory_field!,
+            $($rest)*
+        }
+    };
+}
+pub(super) use stochastic_course_fields;
 
 /// The rate at the beginning of exploring, as a multiple.
 const EXPLORING: f64 = 10.0;
@@ -259,27 +286,27 @@ impl Transition for StochasticChain<'_> {
 
 /// Samples the posterior of a problem by noisy gradient steps.
 pub(super) fn fit_stochastic(
-    settings: &Settings,
+    options: &Sgld,
     friction: Option<f64>,
     problem: &Problem,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<Fit> {
     let started = Instant::now();
-    let plan = ChainPlan::new(settings, problem.dim(), observer)?;
-    let starts = Starts::new(settings, problem, plan.chains, key, observer)?;
+    let plan = ChainPlan::new(&options.into(), problem.dim(), observer)?;
+    let starts = Starts::new(options.start, problem, plan.chains, key, observer)?;
     let alone = plan.chains >= rayon::current_num_threads();
-    let batch_size = settings.count("batch_size");
-    let course = match settings.text("schedule") {
-        "polynomial" => Course::Polynomial,
-        "cyclical" => Course::Cyclical((plan.draws * plan.thin).div_ceil(settings.count("cycles"))),
-        _ => Course::Constant,
+    let batch_size = options.batch_size;
+    let course = match options.schedule {
+        ChainSchedule::Polynomial => Course::Polynomial,
+        ChainSchedule::Cyclical => Course::Cyclical((plan.draws * plan.thin).div_ceil(options.cycles)),
+        ChainSchedule::Constant => Course::Constant,
     };
     let key = key.purpose(Purpose::Chain);
     let make = |c: usize| -> Result<Box<dyn Transition + '_>> {
         let key = key.derive(c as u64);
         let w: Vec<f32> = starts.at(c, 0).into_iter().map(|w| w as f32).collect();
-        let rms = settings.text("preconditioner") == "rms";
+        let rms = options.preconditioner == Preconditioning::Rms;
         Ok(Box::new(StochasticChain {
             trainer: StochasticTrainer::new(
                 problem,
@@ -292,7 +319,7 @@ pub(super) fn fit_stochastic(
             ),
             batches: Feed::new(problem, batch_size, key.purpose(Purpose::Batches)),
             plan,
-            rate: settings.float("learning_rate"),
+            rate: options.learning_rate,
             course,
             t: 0,
             steps: 0,

@@ -13,55 +13,46 @@
 //! fit, `swag_epochs` more, and (K + 4)P numbers.
 
 use super::feed::gather;
-use super::map::{self, SETTINGS as MAP_SETTINGS};
-use super::members::{MEMBERS, fit_members};
+use super::map;
+use super::members::fit_members;
 use super::observer::Observer;
 use super::point::PointTrainer;
-use super::train::{EpochRecord, FitSummary, StepPlan, Stepper, Tempering, train};
+use super::train::{
+    EpochRecord, FitSummary, StepPlan, Stepper, Tempering, TrainingOptions, has_training, train, training_fields,
+};
 use super::{Fit, Method, MethodEntry};
 use crate::data::Batch;
 use crate::error::Result;
 use crate::nn::Mode;
+use crate::optim::Decay;
 use crate::posterior::{LowRankPosterior, MixturePosterior};
 use crate::problem::{Problem, Rows};
 use crate::rng::{Key, Purpose, Stream};
-use crate::settings::{Allowed, Default, Setting, Settings, Value, joined};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use crate::snapshot::{State, Stateful};
 
-const OWN: [Setting; 4] = [
-    Setting {
-        help: "Gaussians, each around a MAP fit of its own; more than 1 is MultiSWAG",
-        default: Default::Int(1),
-        ..MEMBERS
-    },
-    Setting {
-        name: "swag_epochs",
-        help: "passes over the data after the MAP fit, with a snapshot after each",
-        default: Default::Int(40),
-        allowed: Allowed::Int(2, 1_000_000),
-    },
-    Setting {
-        name: "swag_rate",
-        help: "learning rate of these passes; 0 means the one whose path is nearest to the posterior, at most learning_rate",
-        default: Default::Float(0.0),
-        allowed: Allowed::Float(0.0, 10.0),
-    },
-    Setting {
-        name: "rank",
-        help: "K: deviations kept for the low-rank part",
-        default: Default::Int(20),
-        allowed: Allowed::Int(2, 1000),
-    },
-];
-
-const SETTINGS: [Setting; OWN.len() + MAP_SETTINGS.len()] = joined(&OWN, MAP_SETTINGS);
+crate::options! {
+    /// SWAG: a Gaussian from the path of stochastic gradients around a MAP fit.
+    pub struct Swag: "swag" {
+        /// Gaussians, each around a MAP fit of its own; more than 1 is MultiSWAG
+        members: usize = 1 => Int(1, 1000),
+        /// passes over the data after the MAP fit, with a snapshot after each
+        swag_epochs: usize = 40 => Int(2, 1_000_000),
+        /// learning rate of these passes; 0 means the one whose path is nearest to the posterior, at most learning_rate
+        swag_rate: f64 = 0.0 => Float(0.0, 10.0),
+        /// K: deviations kept for the low-rank part
+        rank: usize = 20 => Int(2, 1000),
+        ..training_fields!,
+    }
+}
+has_training!(Swag);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "swag",
+    name: Swag::NAME,
     summary: "a Gaussian from the path of stochastic gradients around a MAP fit; with members, MultiSWAG",
     gives: "a diagonal plus low-rank Gaussian, or a mixture of them",
-    settings: &SETTINGS,
-    build: |settings| Box::new(SwagInference { settings }),
+    settings: Swag::SETTINGS,
+    build: |settings| Box::new(Checked::<Swag>::from(settings)),
 };
 
 /// Of all rows, at most one in so many is in a step of the path.
@@ -71,30 +62,23 @@ const MEASURED: usize = 32;
 /// The smallest σ: a weight that never moved is as good as fixed, and q keeps a density.
 const FLOOR: f64 = 1e-10;
 
-/// The method with its settings.
-#[derive(Debug)]
-pub struct SwagInference {
-    settings: Settings,
-}
-
-impl Method for SwagInference {
+impl Method for Checked<Swag> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
-        let rank = self.settings.count("rank");
-        let one = super::needs::by_gradient(problem, &self.settings, 12 + 2 * rank);
-        super::needs::by_members(problem, &self.settings, one, 2 + rank)
+        let rank = self.rank;
+        let one = super::needs::by_gradient(problem, self.batch_size, 12 + 2 * rank);
+        super::needs::by_members(problem, self.members, one, 2 + rank)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let member = Member { settings: self.settings.clone() };
-        let count = self.settings.count("members");
+        let (member, count) = (Member { options: self.clone() }, self.members);
         if count == 1 {
             return member.fit(problem, key, observer);
         }
@@ -107,7 +91,7 @@ impl Method for SwagInference {
 /// One Gaussian.
 #[derive(Debug)]
 struct Member {
-    settings: Settings,
+    options: Checked<Swag>,
 }
 
 impl Method for Member {
@@ -116,29 +100,31 @@ impl Method for Member {
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.options.settings()
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let s = &self.settings;
-        let map = map::fit(problem, s, true, key, observer)?;
+        let s = &*self.options;
+        let map = map::fit(problem, &s.into(), true, key, observer)?;
         let w = map.posterior.draw(key).w;
         // A key that no purpose has, for a path of its own.
         let key = key.derive(u64::MAX);
         let rows = problem.data().rows;
-        let batch = s.count("batch_size").min(rows.div_ceil(LEAST_STEPS));
-        let rate = match s.float("swag_rate") {
-            0.0 => natural_rate(problem, &w, batch, key)?.min(s.float("learning_rate")),
+        let batch = s.batch_size.min(rows.div_ceil(LEAST_STEPS));
+        let rate = match s.swag_rate {
+            0.0 => natural_rate(problem, &w, batch, key)?.min(s.learning_rate),
             rate => rate,
         };
-        let path = [
-            ("epochs", Value::Int(s.count("swag_epochs") as i64)),
-            ("batch_size", Value::Int(batch as i64)),
-            ("learning_rate", Value::Float(rate)),
-            ("schedule", Value::Text("constant".into())),
-        ];
-        let path = Settings::resolve(MAP_SETTINGS, &path.map(|(k, v)| (k.to_owned(), v)), ENTRY.name)?;
-        let mut trainer = SwagTrainer::new(problem, &w, s.count("rank"), batch, key);
+        let path = TrainingOptions {
+            epochs: s.swag_epochs,
+            batch_size: batch,
+            learning_rate: rate,
+            schedule: Decay::Constant,
+            ..TrainingOptions::default()
+        };
+        // A rate that was measured may be out of range.
+        let path = Checked::new(&path, ENTRY.name)?;
+        let mut trainer = SwagTrainer::new(problem, &w, s.rank, batch, key);
         let tempering = Tempering { beta: 1.0, warmup: 0.0 };
         let walked = train(&mut trainer, problem, &path, &tempering, key, observer)?;
         Ok(Fit { posterior: Box::new(trainer.path().posterior()), summary: after(map.summary, walked) })

@@ -6,32 +6,60 @@ use super::feed::{Feed, gather};
 use super::observer::{Flow, Observer, Progress};
 use crate::data::Batch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::optim::Schedule;
+use crate::optim::{Decay, Schedule};
 use crate::problem::{Problem, Rows};
 use crate::rng::{Key, Purpose};
-use crate::settings::{Allowed, Default, Setting, Settings};
 use crate::snapshot::Stateful;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-pub(super) const EPOCHS: Setting = Setting {
-    name: "epochs",
-    help: "passes over the data; 0 means as many as give about 10000 steps, but at least 10",
-    default: Default::Int(0),
-    allowed: Allowed::Int(0, 1_000_000),
-};
-pub(super) const BATCH_SIZE: Setting = Setting {
-    name: "batch_size",
-    help: "rows per step",
-    default: Default::Int(128),
-    allowed: Allowed::Int(1, i64::MAX),
-};
-pub(super) const PATIENCE: Setting = Setting {
-    name: "patience",
-    help: "stop when the objective (mean of 5 epochs) has not risen for so many epochs; the best is returned; 0 means never",
-    default: Default::Int(0),
-    allowed: Allowed::Int(0, 1_000_000),
-};
+/// The fields of [`TrainingOptions`].
+macro_rules! training_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// passes over the data; 0 means as many as give about 10000 steps, but at least 10
+            epochs: usize = 0 => Int(0, 1_000_000),
+            /// rows per step
+            batch_size: usize = 128 => Int(1, i64::MAX),
+            /// step size of Adam at its highest
+            learning_rate: f64 = 0.005 => Above(0.0, 10.0),
+            /// how the learning rate falls: to 1 % along a cosine, to 1 % exponentially, or not at all
+            schedule: Decay = Decay::Cosine,
+            /// part of the steps over which the learning rate first rises from 0
+            warmup: f64 = 0.0 => Float(0.0, 0.9),
+            /// stop when the objective (mean of 5 epochs) has not risen for so many epochs; the best is returned; 0 means never
+            patience: usize = 0 => Int(0, 1_000_000),
+            $($rest)*
+        }
+    };
+}
+pub(super) use training_fields;
+
+/// Options that have a part [`TrainingOptions`].
+macro_rules! has_training {
+    ($options:ty) => {
+        impl From<&$options> for $crate::inference::train::TrainingOptions {
+            fn from(o: &$options) -> Self {
+                $crate::inference::train::TrainingOptions {
+                    epochs: o.epochs,
+                    batch_size: o.batch_size,
+                    learning_rate: o.learning_rate,
+                    schedule: o.schedule,
+                    warmup: o.warmup,
+                    patience: o.patience,
+                }
+            }
+        }
+    };
+}
+pub(super) use has_training;
+
+crate::options! {
+    /// Training by gradient steps on mini-batches: options that many methods share.
+    pub struct TrainingOptions {
+        ..training_fields!,
+    }
+}
 
 /// Steps an automatic number of epochs aims at.
 const STEPS: usize = 10_000;
@@ -134,10 +162,10 @@ fn diverged(what: &str, value: f64, step: u64) -> Error {
     )
 }
 
-/// How many epochs the settings ask for.
-pub(super) fn epochs(problem: &Problem, settings: &Settings) -> usize {
-    let per_epoch = problem.data().rows.div_ceil(settings.count("batch_size").max(1)).max(1);
-    match settings.count("epochs") {
+/// How many epochs the options ask for.
+pub(super) fn epochs(problem: &Problem, training: &TrainingOptions) -> usize {
+    let per_epoch = problem.data().rows.div_ceil(training.batch_size.max(1)).max(1);
+    match training.epochs {
         0 => STEPS.div_ceil(per_epoch).max(10),
         n => n,
     }
@@ -147,19 +175,19 @@ pub(super) fn epochs(problem: &Problem, settings: &Settings) -> usize {
 pub(super) fn train(
     stepper: &mut dyn Stepper,
     problem: &Problem,
-    settings: &Settings,
+    training: &TrainingOptions,
     tempering: &Tempering,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<FitSummary> {
     let started = Instant::now();
     let mut read = Batch::default();
-    let mut batches = Feed::new(problem, settings.count("batch_size"), key.purpose(Purpose::Batches));
+    let mut batches = Feed::new(problem, training.batch_size, key.purpose(Purpose::Batches));
     let per_epoch = batches.per_epoch();
-    let epochs = epochs(problem, settings);
-    let patience = settings.count("patience");
+    let epochs = epochs(problem, training);
+    let patience = training.patience;
     let steps = (epochs * per_epoch) as u64;
-    let schedule = Schedule::new(settings, steps);
+    let schedule = Schedule::new(training.learning_rate, training.schedule, training.warmup, steps);
     let mut at = Course::new(stepper.penalty_name(), epochs);
     let mut unit = Unit::of(observer.checkpoint(), stepper.kind(), key);
     if let Some(unit) = &unit
@@ -253,7 +281,6 @@ mod tests {
     use crate::likelihood::Outcome;
     use crate::model::Recipe;
     use crate::nn::Shape;
-    use crate::settings::Value;
     use crate::snapshot::State;
 
     /// Follows a script: log-likelihoods by step, a constant penalty.
@@ -297,17 +324,14 @@ mod tests {
     }
 
     /// One step an epoch, so that steps and epochs count alike.
-    fn run(script: fn(u64) -> f64, penalty: f64, patience: i64, warmup: f64) -> (Scripted, FitSummary) {
+    fn run(script: fn(u64) -> f64, penalty: f64, patience: usize, warmup: f64) -> (Scripted, FitSummary) {
         let shape = Shape::Flat(1);
         let data = Dataset::new(Values::F64(vec![0.0, 1.0].into()), shape, vec![0.0, 1.0], 1);
         let problem = Recipe::default().resolve_for(shape, Outcome::Real, 1).unwrap().problem(data).unwrap();
-        let table =
-            [EPOCHS, BATCH_SIZE, PATIENCE, crate::optim::LEARNING_RATE, crate::optim::SCHEDULE, crate::optim::WARMUP];
-        let given = [("epochs".to_owned(), Value::Int(1000)), ("patience".to_owned(), Value::Int(patience))];
-        let settings = Settings::resolve(&table, &given, "").unwrap();
+        let training = TrainingOptions { epochs: 1000, patience, ..TrainingOptions::default() };
         let mut stepper = Scripted { script, penalty, at: 0, kept: 0 };
         let tempering = Tempering { beta: 1.0, warmup };
-        let summary = train(&mut stepper, &problem, &settings, &tempering, Key::new(1), &mut Silent).unwrap();
+        let summary = train(&mut stepper, &problem, &training, &tempering, Key::new(1), &mut Silent).unwrap();
         (stepper, summary)
     }
 

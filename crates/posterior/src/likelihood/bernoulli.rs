@@ -10,14 +10,19 @@ use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outc
 use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::rng::Stream;
-use crate::settings::Settings;
+use crate::settings::{NamedOptions, Options, Settings};
 use std::sync::Arc;
+
+crate::options! {
+    /// Two classes, with the log-odds of the second by the network.
+    pub struct BernoulliOptions: "bernoulli" {}
+}
 
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
-    name: "bernoulli",
+    name: BernoulliOptions::NAME,
     summary: "two classes; the network gives the log-odds of the second",
-    settings: &[],
+    settings: BernoulliOptions::SETTINGS,
     outcome: Outcome::Class,
     build: |settings, width| Ok(Arc::new(Bernoulli::new(settings, width)?)),
 };

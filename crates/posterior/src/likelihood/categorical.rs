@@ -9,15 +9,20 @@ use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::math::special::log_sum_exp;
 use crate::rng::Stream;
-use crate::settings::Settings;
+use crate::settings::{NamedOptions, Options, Settings};
 use crate::simd_fn;
 use std::sync::Arc;
 
+crate::options! {
+    /// Any number of classes, by softmax.
+    pub struct CategoricalOptions: "categorical" {}
+}
+
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
-    name: "categorical",
+    name: CategoricalOptions::NAME,
     summary: "any number of classes, by softmax",
-    settings: &[],
+    settings: CategoricalOptions::SETTINGS,
     outcome: Outcome::Class,
     build: |settings, width| Ok(Arc::new(Categorical::new(settings, width)?)),
 };

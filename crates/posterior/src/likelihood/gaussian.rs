@@ -4,7 +4,7 @@
 //! The scale and its prior are those of `noise.rs`. Bishop, Pattern Recognition and Machine Learning, §3.1. One
 //! multiply-add or two per row.
 
-use super::noise::{self, NoiseScale};
+use super::noise::{Noise, NoiseScale, noise_fields};
 use super::pointwise::{Column, Kernel, Point, column};
 use super::{ClosedForm, Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, NormalPart, Outcome};
 use crate::error::Result;
@@ -12,14 +12,21 @@ use crate::math::Real;
 use crate::math::special::{HALF_LN_TAU, normal_cdf};
 use crate::nn::BlockSpec;
 use crate::rng::Stream;
-use crate::settings::Settings;
+use crate::settings::{NamedOptions, Options, Settings};
 use std::sync::Arc;
+
+crate::options! {
+    /// Normal noise of the same scale everywhere.
+    pub struct GaussianOptions: "gaussian" {
+        ..noise_fields!,
+    }
+}
 
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
-    name: "gaussian",
+    name: GaussianOptions::NAME,
     summary: "normal noise of the same scale everywhere",
-    settings: &[noise::NOISE, noise::NOISE_STD, noise::NOISE_PRIOR_MEAN, noise::NOISE_PRIOR_STD],
+    settings: GaussianOptions::SETTINGS,
     outcome: Outcome::Real,
     build: |settings, width| Ok(Arc::new(Gaussian::new(settings, width)?)),
 };
@@ -36,7 +43,9 @@ impl Gaussian {
     /// For so many targets.
     pub fn new(settings: &Settings, targets: usize) -> Result<Gaussian> {
         super::require_targets("gaussian", targets)?;
-        Ok(Gaussian { settings: settings.clone(), targets, scale: NoiseScale::new(settings) })
+        let o = GaussianOptions::read(settings);
+        let scale = NoiseScale::new(o.noise, o.noise_std, (o.noise_prior_mean, o.noise_prior_std));
+        Ok(Gaussian { settings: settings.clone(), targets, scale })
     }
 }
 

@@ -15,14 +15,19 @@ use crate::error::Result;
 use crate::math::Real;
 use crate::math::special::{HALF_LN_TAU, normal_cdf};
 use crate::rng::Stream;
-use crate::settings::Settings;
+use crate::settings::{NamedOptions, Options, Settings};
 use std::sync::Arc;
+
+crate::options! {
+    /// Normal noise whose scale depends on the input.
+    pub struct HeteroscedasticOptions: "heteroscedastic" {}
+}
 
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
-    name: "heteroscedastic",
+    name: HeteroscedasticOptions::NAME,
     summary: "normal noise whose scale depends on the input",
-    settings: &[],
+    settings: HeteroscedasticOptions::SETTINGS,
     outcome: Outcome::Real,
     build: |settings, width| Ok(Arc::new(Heteroscedastic::new(settings, width)?)),
 };

@@ -14,14 +14,15 @@ mod student_t;
 #[cfg(test)]
 mod tests;
 
-pub use bernoulli::Bernoulli;
-pub use categorical::Categorical;
+pub use bernoulli::{Bernoulli, BernoulliOptions};
+pub use categorical::{Categorical, CategoricalOptions};
 pub use closed_form::{ClosedForm, NormalPart, mean_logistic, normal_nodes, probit_logistic};
 pub use cubature::{BeliefGradient, Beliefs, Cubature};
-pub use gaussian::Gaussian;
-pub use heteroscedastic::Heteroscedastic;
-pub use poisson::Poisson;
-pub use student_t::StudentT;
+pub use gaussian::{Gaussian, GaussianOptions};
+pub use heteroscedastic::{Heteroscedastic, HeteroscedasticOptions};
+pub use noise::Noise;
+pub use poisson::{Poisson, PoissonOptions};
+pub use student_t::{StudentT, StudentTOptions};
 
 use crate::error::{Error, Result};
 use crate::math::Real;

@@ -6,36 +6,34 @@
 
 use crate::math::Real;
 use crate::nn::{BlockSpec, Role};
-use crate::settings::{Allowed, Default, Setting, Settings};
 
-/// `noise = learned | fixed`
-pub(super) const NOISE: Setting = Setting {
-    name: "noise",
-    help: "whether the noise scale is learned from the data or fixed at noise_std",
-    default: Default::Text("learned"),
-    allowed: Allowed::OneOf(&["learned", "fixed"]),
-};
-/// σ, or where the fit starts.
-pub(super) const NOISE_STD: Setting = Setting {
-    name: "noise_std",
-    help: "noise scale in units of the target's standard deviation; where the fit starts when it is learned",
-    default: Default::Float(0.3),
-    allowed: Allowed::Float(1e-6, 1e6),
-};
-/// Mean of ln σ.
-pub(super) const NOISE_PRIOR_MEAN: Setting = Setting {
-    name: "noise_prior_mean",
-    help: "prior mean of the logarithm of a learned noise scale",
-    default: Default::Float(-1.0),
-    allowed: Allowed::Float(-50.0, 50.0),
-};
-/// Standard deviation of ln σ.
-pub(super) const NOISE_PRIOR_STD: Setting = Setting {
-    name: "noise_prior_std",
-    help: "prior standard deviation of the logarithm of a learned noise scale",
-    default: Default::Float(1.0),
-    allowed: Allowed::Float(1e-3, 1e3),
-};
+crate::word_enum! {
+    /// Whether the noise scale is a parameter.
+    pub enum Noise {
+        /// Learned from the data.
+        Learned = "learned",
+        /// Fixed at `noise_std`.
+        Fixed = "fixed",
+    }
+}
+
+/// Fields of likelihoods with one noise scale.
+macro_rules! noise_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// whether the noise scale is learned from the data or fixed at noise_std
+            noise: Noise = Noise::Learned,
+            /// noise scale in units of the target's standard deviation; where the fit starts when it is learned
+            noise_std: f64 = 0.3 => Float(1e-6, 1e6),
+            /// prior mean of the logarithm of a learned noise scale
+            noise_prior_mean: f64 = -1.0 => Float(-50.0, 50.0),
+            /// prior standard deviation of the logarithm of a learned noise scale
+            noise_prior_std: f64 = 1.0 => Float(1e-3, 1e3),
+            $($rest)*
+        }
+    };
+}
+pub(super) use noise_fields;
 
 /// A scale per target.
 #[derive(Debug, Clone)]
@@ -46,13 +44,8 @@ pub(super) struct NoiseScale {
 }
 
 impl NoiseScale {
-    /// From the four settings above.
-    pub(super) fn new(settings: &Settings) -> NoiseScale {
-        NoiseScale {
-            learned: settings.text("noise") == "learned",
-            log_std: settings.float("noise_std").ln(),
-            prior: (settings.float("noise_prior_mean"), settings.float("noise_prior_std")),
-        }
+    pub(super) fn new(noise: Noise, std: f64, prior: (f64, f64)) -> NoiseScale {
+        NoiseScale { learned: noise == Noise::Learned, log_std: std.ln(), prior }
     }
 
     /// ln σ of a target; `noise` is the block `log_noise`, empty when the scale is fixed.

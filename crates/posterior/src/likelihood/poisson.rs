@@ -14,20 +14,23 @@ use super::{Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, Outc
 use crate::error::Result;
 use crate::math::Real;
 use crate::rng::Stream;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{NamedOptions, Options, Settings};
 use rand_distr::Distribution;
 use std::sync::Arc;
 
+crate::options! {
+    /// Counts, with the logarithm of the rate by the network.
+    pub struct PoissonOptions: "poisson" {
+        /// added to the network's output; from a data file, the logarithm of the mean count unless given
+        offset: f64 = 0.0 => Float(-50.0, 50.0),
+    }
+}
+
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
-    name: "poisson",
+    name: PoissonOptions::NAME,
     summary: "counts 0, 1, 2, …; the network gives the logarithm of the rate",
-    settings: &[Setting {
-        name: "offset",
-        help: "added to the network's output; from a data file, the logarithm of the mean count unless given",
-        default: Default::Float(0.0),
-        allowed: Allowed::Float(-50.0, 50.0),
-    }],
+    settings: PoissonOptions::SETTINGS,
     outcome: Outcome::Count,
     build: |settings, width| Ok(Arc::new(Poisson::new(settings, width)?)),
 };
@@ -52,7 +55,7 @@ impl Poisson {
     /// For so many targets.
     pub fn new(settings: &Settings, targets: usize) -> Result<Poisson> {
         super::require_targets("poisson", targets)?;
-        Ok(Poisson { settings: settings.clone(), targets, offset: settings.float("offset") })
+        Ok(Poisson { settings: settings.clone(), targets, offset: PoissonOptions::read(settings).offset })
     }
 }
 

@@ -6,7 +6,7 @@
 //! the variance σ²ν/(ν−2) exists. Lange, Little & Taylor, JASA 1989. One logarithm and two divisions per row.
 
 use super::closed_form::student_scales;
-use super::noise::{self, NoiseScale};
+use super::noise::{Noise, NoiseScale, noise_fields};
 use super::pointwise::{Column, Kernel, Point, column};
 use super::special::student_cdf;
 use super::{ClosedForm, Likelihood, LikelihoodEntry, LikelihoodGradient, LikelihoodOps, NormalPart, Outcome};
@@ -15,26 +15,24 @@ use crate::math::Real;
 use crate::math::special::{Standard, ln_student_constant};
 use crate::nn::BlockSpec;
 use crate::rng::Stream;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{NamedOptions, Options, Settings};
 use rand_distr::Distribution;
 use std::sync::Arc;
 
+crate::options! {
+    /// Noise with heavy tails.
+    pub struct StudentTOptions: "student-t" {
+        /// degrees of freedom: the fewer, the heavier the tails
+        degrees: f64 = 4.0 => Above(2.0, 1e12),
+        ..noise_fields!,
+    }
+}
+
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
-    name: "student-t",
+    name: StudentTOptions::NAME,
     summary: "noise with heavy tails: outliers do not pull",
-    settings: &[
-        Setting {
-            name: "degrees",
-            help: "degrees of freedom: the fewer, the heavier the tails",
-            default: Default::Float(4.0),
-            allowed: Allowed::Above(2.0, 1e12),
-        },
-        noise::NOISE,
-        noise::NOISE_STD,
-        noise::NOISE_PRIOR_MEAN,
-        noise::NOISE_PRIOR_STD,
-    ],
+    settings: StudentTOptions::SETTINGS,
     outcome: Outcome::Real,
     build: |settings, width| Ok(Arc::new(StudentT::new(settings, width)?)),
 };
@@ -56,11 +54,12 @@ impl StudentT {
     /// For so many targets.
     pub fn new(settings: &Settings, targets: usize) -> Result<StudentT> {
         super::require_targets("student-t", targets)?;
-        let degrees = settings.float("degrees");
+        let o = StudentTOptions::read(settings);
+        let degrees = o.degrees;
         Ok(StudentT {
             settings: settings.clone(),
             targets,
-            scale: NoiseScale::new(settings),
+            scale: NoiseScale::new(o.noise, o.noise_std, (o.noise_prior_mean, o.noise_prior_std)),
             degrees,
             constant: ln_student_constant(degrees),
             standard: Standard::student(degrees),

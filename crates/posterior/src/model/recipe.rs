@@ -12,7 +12,7 @@ use crate::predict::Link;
 use crate::prior::{self, Prior};
 use crate::problem::{Problem, full_layout};
 use crate::rng::Key;
-use crate::settings::{Settings, Value};
+use crate::settings::{NamedOptions, Settings, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,6 +46,19 @@ impl Choice {
 
     fn resolved(name: &str, settings: &Settings) -> Choice {
         Choice { name: Some(name.to_owned()), settings: settings.to_pairs().into_iter().collect() }
+    }
+}
+
+impl From<&str> for Choice {
+    fn from(name: &str) -> Choice {
+        Choice::named(name)
+    }
+}
+
+/// Typed options, with every value spelled out; what they may be is checked when the recipe is resolved.
+impl<O: NamedOptions> From<O> for Choice {
+    fn from(options: O) -> Choice {
+        Choice { name: Some(O::NAME.to_owned()), settings: options.pairs().into_iter().collect() }
     }
 }
 
@@ -133,6 +146,26 @@ impl Plan {
 }
 
 impl Recipe {
+    /// A network, and all else left to the data.
+    pub fn new(network: NetworkSpec) -> Recipe {
+        Recipe { network, ..Recipe::default() }
+    }
+
+    /// With a method: typed options ([`crate::options`]), a name, or a [`Choice`].
+    pub fn method(self, method: impl Into<Choice>) -> Recipe {
+        Recipe { method: method.into(), ..self }
+    }
+
+    /// With a likelihood, given as a method is.
+    pub fn likelihood(self, likelihood: impl Into<Choice>) -> Recipe {
+        Recipe { likelihood: likelihood.into(), ..self }
+    }
+
+    /// With a prior, given as a method is.
+    pub fn prior(self, prior: impl Into<Choice>) -> Recipe {
+        Recipe { prior: prior.into(), ..self }
+    }
+
     /// Changes one setting, written `key=value` for the method, `prior.key=value` or `likelihood.key=value`; what it may be
     /// is checked when the recipe is resolved.
     pub fn set(&mut self, assignment: &str) -> Result<()> {

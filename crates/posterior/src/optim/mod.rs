@@ -9,4 +9,4 @@ pub use adam::{Adam, AdamStep, GaussianPenalty, Law};
 pub(crate) use adam::{BLOCKS_PER_TASK, ascend, overlapping};
 pub use bfgs::maximise;
 pub use lbfgs::climb;
-pub use schedule::{LEARNING_RATE, SCHEDULE, Schedule, WARMUP};
+pub use schedule::{Decay, Schedule};

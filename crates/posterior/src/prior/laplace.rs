@@ -4,19 +4,31 @@
 //! KL[N(μ, σ²) ‖ p] = E|w|/b + ln 2b − ½ ln 2πeσ², with E|w| = σ√(2/π) e^{−μ²/2σ²} + μ erf(μ/σ√2) (a folded normal).
 //! Williams, Neural Computation 1995. One addition per parameter.
 
-use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Term, lanes_sum, layer_std};
+use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Scaling, Term, lanes_sum, scaling_field, std_fields};
 use crate::math::Real;
 use crate::math::special::{HALF_LN_TAU, erf};
+use crate::nn::Role;
 use crate::rng::{Key, Stream};
+use crate::settings::{NamedOptions, Options};
 use std::f64::consts::{FRAC_2_PI, SQRT_2};
 use std::sync::Arc;
 
+crate::options! {
+    /// Double-exponential weights.
+    pub struct LaplaceOptions: "laplace" {
+        ..std_fields!,
+    }
+}
+
 /// The row of the table.
 pub(super) const ENTRY: PriorEntry = PriorEntry {
-    name: "laplace",
+    name: LaplaceOptions::NAME,
     summary: "double-exponential weights: many small, a few large",
-    settings: &[super::WEIGHT_STD, super::BIAS_STD, super::SCALING],
-    std: layer_std,
+    settings: LaplaceOptions::SETTINGS,
+    std: |settings, role| {
+        let own = LaplaceOptions::read(settings);
+        Some(if role == Role::Bias { own.bias_std } else { own.weight_std })
+    },
     build: |_, std| Ok(Arc::new(Laplace::new(std.unwrap_or(1.0)))),
 };
 

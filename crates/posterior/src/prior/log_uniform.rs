@@ -11,29 +11,29 @@ use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Term, lanes_sum}
 use crate::error::{Error, Result};
 use crate::math::Real;
 use crate::rng::{Key, Stream};
-use crate::settings::{Allowed, Default, Setting};
+use crate::settings::{NamedOptions, Options};
 use std::sync::Arc;
+
+crate::options! {
+    /// Weights of which every order of magnitude is alike.
+    pub struct LogUniformOptions: "log-uniform" {
+        /// below this size the density is flat
+        lower: f64 = 1e-3 => Float(1e-12, 1e12),
+        /// above this size the density falls as the square
+        upper: f64 = 1e3 => Float(1e-12, 1e12),
+    }
+}
 
 /// The row of the table.
 pub(super) const ENTRY: PriorEntry = PriorEntry {
-    name: "log-uniform",
+    name: LogUniformOptions::NAME,
     summary: "every order of magnitude alike: drives needless weights to zero",
-    settings: &[
-        Setting {
-            name: "lower",
-            help: "below this size the density is flat",
-            default: Default::Float(1e-3),
-            allowed: Allowed::Float(1e-12, 1e12),
-        },
-        Setting {
-            name: "upper",
-            help: "above this size the density falls as the square",
-            default: Default::Float(1e3),
-            allowed: Allowed::Float(1e-12, 1e12),
-        },
-    ],
+    settings: LogUniformOptions::SETTINGS,
     std: |_, _| None,
-    build: |settings, _| Ok(Arc::new(LogUniform::new(settings.float("lower"), settings.float("upper"))?)),
+    build: |settings, _| {
+        let own = LogUniformOptions::read(settings);
+        Ok(Arc::new(LogUniform::new(own.lower, own.upper)?))
+    },
 };
 
 /// Independent log-uniform densities, symmetric around 0.

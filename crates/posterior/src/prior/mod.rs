@@ -14,10 +14,10 @@ mod scale_mixture;
 mod tests;
 
 pub use centred::CentredNormal;
-pub use laplace::Laplace;
-pub use log_uniform::LogUniform;
-pub use normal::Normal;
-pub use scale_mixture::ScaleMixture;
+pub use laplace::{Laplace, LaplaceOptions};
+pub use log_uniform::{LogUniform, LogUniformOptions};
+pub use normal::{Normal, NormalOptions};
+pub use scale_mixture::{ScaleMixture, ScaleMixtureOptions};
 
 use crate::Precision;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ use crate::math::Real;
 use crate::nn::{Layout, Role};
 use crate::registry::Registry;
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Setting, Settings};
 use crate::simd_fn;
 use rayon::prelude::*;
 use std::fmt::Debug;
@@ -125,28 +125,42 @@ pub fn find(name: &str) -> Result<&'static PriorEntry> {
     REGISTERED.find(name)
 }
 
-const WEIGHT_STD: Setting = Setting {
-    name: "weight_std",
-    help: "standard deviation of a weight, before scaling",
-    default: Default::Float(1.0),
-    allowed: Allowed::Float(1e-6, 1e6),
-};
-const BIAS_STD: Setting = Setting {
-    name: "bias_std",
-    help: "standard deviation of a bias",
-    default: Default::Float(1.0),
-    allowed: Allowed::Float(1e-6, 1e6),
-};
-const SCALING: Setting = Setting {
-    name: "scaling",
-    help: "fan-in divides the standard deviation of a weight by the root of how many inputs add up",
-    default: Default::Text("fan-in"),
-    allowed: Allowed::OneOf(&["none", "fan-in"]),
-};
-
-fn layer_std(settings: &Settings, role: Role) -> Option<f64> {
-    Some(settings.float(if role == Role::Bias { "bias_std" } else { "weight_std" }))
+crate::word_enum! {
+    /// How the standard deviation of a weight depends on its layer.
+    pub enum Scaling {
+        /// The same for all layers.
+        None = "none",
+        /// Divided by the root of how many inputs add up.
+        FanIn = "fan-in",
+    }
 }
+
+/// Standard deviations of weights and biases.
+macro_rules! std_fields {
+    ({ $($head:tt)* } $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// standard deviation of a weight, before scaling
+            weight_std: f64 = 1.0 => Float(1e-6, 1e6),
+            /// standard deviation of a bias
+            bias_std: f64 = 1.0 => Float(1e-6, 1e6),
+            ..scaling_field!(Scaling::FanIn),
+            $($rest)*
+        }
+    };
+}
+use std_fields;
+
+/// How standard deviations depend on the layer, with the default.
+macro_rules! scaling_field {
+    ({ $($head:tt)* } ($scaling:expr) $($rest:tt)*) => {
+        $crate::options! { $($head)*
+            /// fan-in divides the standard deviation of a weight by the root of how many inputs add up
+            scaling: Scaling = $scaling,
+            $($rest)*
+        }
+    };
+}
+use scaling_field;
 
 /// The prior of all parameters: one density per block of a layout.
 #[derive(Debug, Clone)]
@@ -348,7 +362,8 @@ fn build(
     role: Role,
     fan_in: usize,
 ) -> Result<Arc<dyn BlockPrior>> {
-    let scaled = role == Role::Weight && std.is_some() && settings.text("scaling") == "fan-in";
+    // Whatever prior has a setting of that name, those of other crates included.
+    let scaled = role == Role::Weight && std.is_some() && settings.typed("scaling") == Some(Scaling::FanIn);
     let divisor = if scaled { (fan_in.max(1) as f64).sqrt() } else { 1.0 };
     (entry.build)(settings, std.map(|std| std / divisor))
 }

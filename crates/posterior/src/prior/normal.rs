@@ -3,19 +3,33 @@
 //! log p(w) = −½ ((w − m)/s)² − ln s − ½ ln 2π; KL[N(μ, σ²) ‖ p] = ln(s/σ) + (σ² + (μ − m)²)/2s² − ½. Neal, Bayesian
 //! Learning for Neural Networks, 1996. One multiply-add or two per parameter.
 
-use super::{BlockPrior, BlockPriorOps, LANES, NormalBlock, PriorEntry, Term, lanes_sum, layer_std};
+use super::{
+    BlockPrior, BlockPriorOps, LANES, NormalBlock, PriorEntry, Scaling, Term, lanes_sum, scaling_field, std_fields,
+};
 use crate::math::Real;
 use crate::math::special::HALF_LN_TAU;
+use crate::nn::Role;
 use crate::rng::{Key, fill_normals};
+use crate::settings::{NamedOptions, Options};
 use crate::simd_fn;
 use std::sync::Arc;
 
+crate::options! {
+    /// Normal weights.
+    pub struct NormalOptions: "normal" {
+        ..std_fields!,
+    }
+}
+
 /// The row of the table.
 pub(super) const ENTRY: PriorEntry = PriorEntry {
-    name: "normal",
+    name: NormalOptions::NAME,
     summary: "normal weights: weight decay, as a belief",
-    settings: &[super::WEIGHT_STD, super::BIAS_STD, super::SCALING],
-    std: layer_std,
+    settings: NormalOptions::SETTINGS,
+    std: |settings, role| {
+        let own = NormalOptions::read(settings);
+        Some(if role == Role::Bias { own.bias_std } else { own.weight_std })
+    },
     build: |_, std| Ok(Arc::new(Normal::new(0.0, std.unwrap_or(1.0)))),
 };
 

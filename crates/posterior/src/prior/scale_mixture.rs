@@ -4,39 +4,32 @@
 //! and d/dw = −w (r/σ₁² + (1 − r)/σ₂²), r = sigmoid(a − b). Blundell et al., Weight Uncertainty in Neural Networks, ICML
 //! 2015, from whom the defaults are. One exponential and one logarithm per parameter. No closed KL.
 
-use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Term, lanes_sum};
+use super::{BlockPrior, BlockPriorOps, NormalBlock, PriorEntry, Scaling, Term, lanes_sum, scaling_field};
 use crate::math::Real;
 use crate::math::special::HALF_LN_TAU;
 use crate::rng::{Key, Stream, fill_normals};
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{NamedOptions, Options, Settings};
 use std::sync::Arc;
+
+crate::options! {
+    /// A wide and a narrow normal.
+    pub struct ScaleMixtureOptions: "scale-mixture" {
+        /// share of the first normal
+        pi: f64 = 0.5 => Float(1e-6, 1.0 - 1e-6),
+        /// standard deviation of the first normal
+        std1: f64 = 1.0 => Float(1e-6, 1e6),
+        /// standard deviation of the second normal
+        std2: f64 = 0.002_478_752_176_666_358 => Float(1e-6, 1e6), // e⁻⁶
+        // Published without scaling, and the narrow normal is meant in absolute terms.
+        ..scaling_field!(Scaling::None),
+    }
+}
 
 /// The row of the table.
 pub(super) const ENTRY: PriorEntry = PriorEntry {
-    name: "scale-mixture",
+    name: ScaleMixtureOptions::NAME,
     summary: "a wide and a narrow normal: most weights near zero, some free",
-    settings: &[
-        Setting {
-            name: "pi",
-            help: "share of the first normal",
-            default: Default::Float(0.5),
-            allowed: Allowed::Float(1e-6, 1.0 - 1e-6),
-        },
-        Setting {
-            name: "std1",
-            help: "standard deviation of the first normal",
-            default: Default::Float(1.0),
-            allowed: Allowed::Float(1e-6, 1e6),
-        },
-        Setting {
-            name: "std2",
-            help: "standard deviation of the second normal",
-            default: Default::Float(0.002_478_752_176_666_358), // e⁻⁶
-            allowed: Allowed::Float(1e-6, 1e6),
-        },
-        // Published without scaling, and the narrow normal is meant in absolute terms.
-        Setting { default: Default::Text("none"), ..super::SCALING },
-    ],
+    settings: ScaleMixtureOptions::SETTINGS,
     std: |settings, _| Some(ScaleMixture::of(settings).std()),
     build: |settings, std| {
         let mixture = ScaleMixture::of(settings);
@@ -59,7 +52,8 @@ impl ScaleMixture {
     }
 
     fn of(settings: &Settings) -> ScaleMixture {
-        ScaleMixture::new(settings.float("pi"), settings.float("std1"), settings.float("std2"))
+        let own = ScaleMixtureOptions::read(settings);
+        ScaleMixture::new(own.pi, own.std1, own.std2)
     }
 
     /// The standard deviation of the whole.

@@ -4,6 +4,8 @@
 mod arrays;
 #[path = "../../examples/checkpoint.rs"]
 mod checkpoint;
+#[path = "../../examples/typed_options.rs"]
+mod typed_options;
 
 #[test]
 fn arrays_in_and_predictions_out() {
@@ -13,4 +15,9 @@ fn arrays_in_and_predictions_out() {
 #[test]
 fn checkpoint_and_resume() {
     checkpoint::main().unwrap();
+}
+
+#[test]
+fn typed_options_and_names() {
+    typed_options::main().unwrap();
 }

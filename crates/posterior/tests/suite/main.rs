@@ -39,6 +39,7 @@ mod moments_fit;
 mod next_prior;
 mod nn_conv;
 mod nodes;
+mod options;
 mod posteriordb;
 mod predictive;
 mod reference_models;

@@ -21,114 +21,126 @@ mod spectrum;
 pub use approximation::{LaplaceApproximation, LaplaceOptions};
 pub use prior_scales::prior_scales;
 
-use super::members::MEMBERS as SIDE_BY_SIDE;
 use super::observer::Observer;
-use super::train::{BATCH_SIZE, EPOCHS, FitSummary, PATIENCE};
+use super::train::{FitSummary, has_training, training_fields};
 use super::{Fit, Method, MethodEntry};
 use crate::data::split;
 use crate::error::Result;
 use crate::family::check_memory;
 use crate::likelihood::Outcome;
-use crate::optim::{LEARNING_RATE, SCHEDULE, WARMUP};
+use crate::optim::Decay;
 use crate::posterior::{BlockGaussian, Posterior};
 use crate::predict::{LinearisedPredictor, Link, Predictor, TargetScale};
 use crate::problem::Problem;
 use crate::problem::curvature::{Structure, Subset};
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Checked, NamedOptions, Options, Settings};
 use approximation::normal_prior;
 use std::time::Instant;
 
-const MEMBERS: Setting = Setting {
-    help: "Gaussians, each at a mode of its own; more than 1 is a mixture of them",
-    default: Default::Int(1),
-    ..SIDE_BY_SIDE
-};
-const STRUCTURE: Setting = Setting {
-    name: "structure",
-    help: "what is kept of the curvature; auto is full up to 2000 parameters and kron beyond",
-    default: Default::Text("auto"),
-    allowed: Allowed::OneOf(&["auto", "full", "kron", "diag"]),
-};
-const SUBSET: Setting = Setting {
-    name: "subset",
-    help: "which weights are uncertain; the others stay at the MAP",
-    default: Default::Text("all"),
-    allowed: Allowed::OneOf(&["all", "last-layer"]),
-};
-const TUNE: Setting = Setting {
-    name: "tune",
-    help: "what chooses the prior precision and, for evidence, normal noise: the evidence, rows held back, or nothing",
-    default: Default::Text("evidence"),
-    allowed: Allowed::OneOf(&["evidence", "validation", "none"]),
-};
-const PRIOR_PRECISION: Setting = Setting {
-    name: "prior_precision",
-    help: "one factor of the prior's precision for all layers, or one each (by evidence only)",
-    default: Default::Text("scalar"),
-    allowed: Allowed::OneOf(&["scalar", "layer"]),
-};
-const VALIDATION: Setting = Setting {
-    name: "validation",
-    help: "part of the rows held back where tune is validation; nothing is fitted to them",
-    default: Default::Float(0.1),
-    allowed: Allowed::Float(0.01, 0.9),
-};
-const ONLINE: Setting = Setting {
-    name: "online",
-    help: "rounds of training with the evidence choosing prior and noise after each; 0 means after the fit only",
-    default: Default::Int(0),
-    allowed: Allowed::Int(0, 1000),
-};
-const KRON_BIAS: Setting = Setting {
-    name: "kron_bias",
-    help: "for kron: a layer's bias is one more input (joint), or uncorrelated with its weights (separate)",
-    default: Default::Text("joint"),
-    allowed: Allowed::OneOf(&["joint", "separate"]),
-};
-const POLISH: Setting = Setting {
-    name: "polish",
-    help: "steps of L-BFGS on all rows after the training, at most; fewer where rows times parameters are many",
-    default: Default::Int(200),
-    allowed: Allowed::Int(0, 100_000),
-};
-const PREDICTIVE: Setting = Setting {
-    name: "predictive",
-    help: "linearised network in closed form, with averages over outputs or by probit for classes; or weights drawn",
-    default: Default::Text("linearised"),
-    allowed: Allowed::OneOf(&["linearised", "probit", "sampling"]),
-};
+crate::word_enum! {
+    /// What is kept of the curvature.
+    pub enum CurvatureStructure {
+        /// Full up to 2000 parameters, Kronecker-factored beyond.
+        Auto = "auto",
+        /// The whole matrix.
+        Full = "full",
+        /// Kronecker factors of every layer.
+        Kron = "kron",
+        /// The diagonal.
+        Diag = "diag",
+    }
+}
+
+crate::word_enum! {
+    /// Which weights are uncertain.
+    pub enum UncertainWeights {
+        /// All of them.
+        All = "all",
+        /// Those of the last layer; the others stay at the MAP.
+        LastLayer = "last-layer",
+    }
+}
+
+crate::word_enum! {
+    /// What chooses the prior precision.
+    pub enum Tuning {
+        /// The evidence, which also chooses normal noise.
+        Evidence = "evidence",
+        /// Rows held back.
+        Validation = "validation",
+        /// Nothing.
+        None = "none",
+    }
+}
+
+crate::word_enum! {
+    /// Factors of the prior's precision.
+    pub enum PriorPrecision {
+        /// One for all layers.
+        Scalar = "scalar",
+        /// One for each, by evidence only.
+        Layer = "layer",
+    }
+}
+
+crate::word_enum! {
+    /// How a layer's bias enters its Kronecker factors.
+    pub enum KronBias {
+        /// As one more input.
+        Joint = "joint",
+        /// Uncorrelated with the weights.
+        Separate = "separate",
+    }
+}
+
+crate::word_enum! {
+    /// How a Laplace approximation predicts.
+    pub enum LaplacePredictive {
+        /// By the linearised network in closed form, with averages over outputs.
+        Linearised = "linearised",
+        /// The same, by probit for classes.
+        Probit = "probit",
+        /// From weights drawn.
+        Sampling = "sampling",
+    }
+}
+
+crate::options! {
+    /// Laplace's approximation: a Gaussian at the MAP from the curvature there.
+    pub struct Laplace: "laplace" {
+        /// Gaussians, each at a mode of its own; more than 1 is a mixture of them
+        members: usize = 1 => Int(1, 1000),
+        ..training_fields!,
+        /// what is kept of the curvature; auto is full up to 2000 parameters and kron beyond
+        structure: CurvatureStructure = CurvatureStructure::Auto,
+        /// which weights are uncertain; the others stay at the MAP
+        subset: UncertainWeights = UncertainWeights::All,
+        /// what chooses the prior precision and, for evidence, normal noise: the evidence, rows held back, or nothing
+        tune: Tuning = Tuning::Evidence,
+        /// one factor of the prior's precision for all layers, or one each (by evidence only)
+        prior_precision: PriorPrecision = PriorPrecision::Scalar,
+        /// part of the rows held back where tune is validation; nothing is fitted to them
+        validation: f64 = 0.1 => Float(0.01, 0.9),
+        /// rounds of training with the evidence choosing prior and noise after each; 0 means after the fit only
+        online: usize = 0 => Int(0, 1000),
+        /// for kron: a layer's bias is one more input (joint), or uncorrelated with its weights (separate)
+        kron_bias: KronBias = KronBias::Joint,
+        /// steps of L-BFGS on all rows after the training, at most; fewer where rows times parameters are many
+        polish: usize = 200 => Int(0, 100_000),
+        /// linearised network in closed form, with averages over outputs or by probit for classes; or weights drawn
+        predictive: LaplacePredictive = LaplacePredictive::Linearised,
+    }
+}
+has_training!(Laplace);
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
-    name: "laplace",
+    name: Laplace::NAME,
     summary: "a Gaussian at the MAP from the curvature there; prior and noise by evidence; with members, a mixture",
     gives: "a Gaussian (full, Kronecker-factored or diagonal), or a mixture of them",
-    settings: &[
-        MEMBERS,
-        EPOCHS,
-        BATCH_SIZE,
-        LEARNING_RATE,
-        SCHEDULE,
-        WARMUP,
-        PATIENCE,
-        STRUCTURE,
-        SUBSET,
-        TUNE,
-        PRIOR_PRECISION,
-        VALIDATION,
-        ONLINE,
-        KRON_BIAS,
-        POLISH,
-        PREDICTIVE,
-    ],
-    build: |settings| Box::new(Laplace { settings }),
+    settings: Laplace::SETTINGS,
+    build: |settings| Box::new(Checked::<Laplace>::from(settings)),
 };
-
-/// The method with its settings.
-#[derive(Debug)]
-pub struct Laplace {
-    settings: Settings,
-}
 
 /// Parameters up to which `structure = auto` keeps everything.
 const AUTO_FULL: usize = 2000;
@@ -144,33 +156,33 @@ const CONVERGED: f64 = 0.01;
 /// One Gaussian.
 #[derive(Debug)]
 struct Member {
-    settings: Settings,
+    options: Checked<Laplace>,
 }
 
-impl Member {
-    fn subset(&self, problem: &Problem) -> Result<Subset> {
-        match self.settings.text("subset") {
-            "last-layer" => Subset::last_layer(&**problem.network()),
-            _ => Subset::all(&**problem.network()),
+impl Laplace {
+    fn uncertain(&self, problem: &Problem) -> Result<Subset> {
+        match self.subset {
+            UncertainWeights::LastLayer => Subset::last_layer(&**problem.network()),
+            UncertainWeights::All => Subset::all(&**problem.network()),
         }
     }
 
-    fn structure(&self, subset: &Subset) -> Structure {
-        match self.settings.text("structure") {
-            "full" => Structure::Full,
-            "kron" => Structure::Kron,
-            "diag" => Structure::Diagonal,
-            _ if subset.len() <= AUTO_FULL => Structure::Full,
-            _ => Structure::Kron,
+    fn structure_of(&self, subset: &Subset) -> Structure {
+        match self.structure {
+            CurvatureStructure::Full => Structure::Full,
+            CurvatureStructure::Kron => Structure::Kron,
+            CurvatureStructure::Diag => Structure::Diagonal,
+            CurvatureStructure::Auto if subset.len() <= AUTO_FULL => Structure::Full,
+            CurvatureStructure::Auto => Structure::Kron,
         }
     }
 
-    fn options(&self, structure: Structure) -> LaplaceOptions {
-        let (s, by_evidence) = (&self.settings, self.settings.text("tune") == "evidence");
+    fn approximation(&self, structure: Structure) -> LaplaceOptions {
+        let by_evidence = self.tune == Tuning::Evidence;
         LaplaceOptions {
             structure,
-            per_layer: s.text("prior_precision") == "layer",
-            separate_bias: s.text("kron_bias") == "separate",
+            per_layer: self.prior_precision == PriorPrecision::Layer,
+            separate_bias: self.kron_bias == KronBias::Separate,
             learn_prior: by_evidence,
             learn_noise: by_evidence,
         }
@@ -178,12 +190,12 @@ impl Member {
 
     /// The rows to learn from and those held back.
     fn parts(&self, problem: &Problem, key: Key) -> Result<(Problem, Option<Problem>)> {
-        if self.settings.text("tune") != "validation" {
+        if self.tune != Tuning::Validation {
             return Ok((problem.clone(), None));
         }
         let data = problem.data();
         let classes = (problem.likelihood().outcome() == Outcome::Class).then_some(&data.y[..]);
-        let rows = split(data.rows, self.settings.float("validation"), classes, key)?;
+        let rows = split(data.rows, self.validation, classes, key)?;
         let part = |rows: &[usize]| problem.with_data(data.select(rows));
         Ok((part(&rows.train)?, Some(part(&rows.validation)?)))
     }
@@ -290,31 +302,30 @@ fn told(at: &LaplaceApproximation, observer: &mut dyn Observer) {
     }
 }
 
-impl Method for Laplace {
+impl Method for Checked<Laplace> {
     fn name(&self) -> &'static str {
         ENTRY.name
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.settings()
     }
 
     fn bytes(&self, problem: &Problem) -> u128 {
         // Beside curvature, which its plan asks for: the mode is polished on all rows in double precision.
-        let one = super::needs::by_gradient(problem, &self.settings, 48);
-        super::needs::by_members(problem, &self.settings, one, 2)
+        let one = super::needs::by_gradient(problem, self.batch_size, 48);
+        super::needs::by_members(problem, self.members, one, 2)
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
         problem.whole(ENTRY.name)?;
-        let member = Member { settings: self.settings.clone() };
-        let subset = member.subset(problem)?;
+        let member = Member { options: self.clone() };
+        let subset = self.uncertain(problem)?;
         normal_prior(problem, &subset)?;
-        let members = self.settings.count("members");
-        plan(&subset, member.structure(&subset), members, observer)?;
-        match members {
+        plan(&subset, self.structure_of(&subset), self.members, observer)?;
+        match self.members {
             1 => member.fit(problem, key, observer),
-            _ => mixture::fit(&member, members, problem, key, observer),
+            members => mixture::fit(&member, members, problem, key, observer),
         }
     }
 }
@@ -325,15 +336,15 @@ impl Method for Member {
     }
 
     fn settings(&self) -> &Settings {
-        &self.settings
+        self.options.settings()
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let (s, started) = (&self.settings, Instant::now());
-        let subset = self.subset(problem)?;
-        let structure = self.structure(&subset);
-        let options = self.options(structure);
-        let (problem, held) = self.parts(problem, key)?;
+        let (s, started) = (&*self.options, Instant::now());
+        let subset = s.uncertain(problem)?;
+        let structure = s.structure_of(&subset);
+        let options = s.approximation(structure);
+        let (problem, held) = s.parts(problem, key)?;
         let (w, problem, summary) = mode::find(&problem, s, &subset, options, key, observer)?;
         let mut at = LaplaceApproximation::new(
             &problem,

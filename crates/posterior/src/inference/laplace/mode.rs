@@ -1,9 +1,9 @@
 //! To the mode: MAP by Adam, in turns with the evidence where that is asked for, then L-BFGS on all rows.
 
-use super::super::Method;
-use super::super::map::Map;
+use super::super::map;
 use super::super::observer::Observer;
 use super::super::train::{FitSummary, epochs};
+use super::Laplace;
 use super::approximation::{LaplaceApproximation, LaplaceOptions};
 use super::mixture::no_point;
 use crate::error::Result;
@@ -13,7 +13,6 @@ use crate::posterior::PointPosterior;
 use crate::problem::curvature::Subset;
 use crate::problem::{Problem, Rows};
 use crate::rng::Key;
-use crate::settings::{Settings, Value};
 use std::sync::Arc;
 
 /// Multiply-adds that polishing may take: some ten seconds.
@@ -29,7 +28,7 @@ pub(super) fn gradient(problem: &Problem, w: &[f64]) -> Vec<f64> {
 /// The mode, the problem with the prior that it is a mode of, and how it was found. A problem that has a start is taken there, without training.
 pub(super) fn find(
     problem: &Problem,
-    settings: &Settings,
+    laplace: &Laplace,
     subset: &Subset,
     options: LaplaceOptions,
     key: Key,
@@ -47,10 +46,10 @@ pub(super) fn find(
         let w = start.centre().ok_or_else(|| no_point(start))?;
         return Ok((wide(&w), problem.clone(), none));
     }
-    let rounds = settings.count("online").max(1);
+    let rounds = laplace.online.max(1);
     let share = match rounds {
-        1 => settings.clone(),
-        _ => settings.with("epochs", Value::Int(epochs(problem, settings).div_ceil(rounds) as i64)),
+        1 => *laplace,
+        _ => Laplace { epochs: epochs(problem, &laplace.into()).div_ceil(rounds), ..*laplace },
     };
     let mut now = problem.clone();
     let (mut w, mut summary) = train(&now, &share, key, observer)?;
@@ -74,13 +73,13 @@ fn wide(w: &[f32]) -> Vec<f64> {
 /// MAP, then L-BFGS; a problem that has a start begins there.
 pub(super) fn train(
     problem: &Problem,
-    settings: &Settings,
+    laplace: &Laplace,
     key: Key,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<f64>, FitSummary)> {
-    let fit = Map::with_settings_of(settings).fit(problem, key, observer)?;
+    let fit = map::fit(problem, &laplace.into(), true, key, observer)?;
     let mut w = wide(&fit.posterior.draw(key).w);
-    polish(problem, &mut w, settings.count("polish"));
+    polish(problem, &mut w, laplace.polish);
     Ok((w, fit.summary))
 }
 

@@ -1,13 +1,13 @@
 //! How wide a normal prior should be, layer by layer, by the evidence: argmax over δ of log p(D | δ) by Laplace's approximation.
 //!
-//! Training and evidence take turns, as with `online`: the mode under the present prior, its curvature, the δ under which the data are most likely, the
+//! TrainingOptions and evidence take turns, as with `online`: the mode under the present prior, its curvature, the δ under which the data are most likely, the
 //! mode again. A method that takes the prior as given (chains, ensembles) can then be given one of the right size, without anybody choosing it.
 //!
 //! References: MacKay (1992), Neural Computation 4; Immer et al. (2021), ICML. Cost: that of `laplace` with [`ROUNDS`] rounds.
 
 use super::approximation::{LaplaceApproximation, normal_prior};
 use super::mode::{rescaled, train};
-use super::{ENTRY, Member};
+use super::{Laplace, PriorPrecision};
 use crate::error::Result;
 use crate::inference::observer::Silent;
 use crate::inference::train::epochs;
@@ -15,7 +15,6 @@ use crate::memory;
 use crate::problem::Problem;
 use crate::problem::curvature::Subset;
 use crate::rng::Key;
-use crate::settings::{Settings, Value};
 
 /// Turns of training and evidence.
 const ROUNDS: usize = 4;
@@ -28,16 +27,14 @@ const WIDEST: f64 = 8.0;
 /// layer has no curvature.
 pub fn prior_scales(problem: &Problem, key: Key) -> Result<Vec<(usize, f64)>> {
     problem.whole("the evidence")?;
-    let given = [("prior_precision".to_owned(), Value::Text("layer".into()))];
-    let settings = Settings::resolve(ENTRY.settings, &given, "laplace")?;
-    let share = settings.with("epochs", Value::Int(epochs(problem, &settings).div_ceil(ROUNDS) as i64));
-    let member = Member { settings };
+    let laplace = Laplace { prior_precision: PriorPrecision::Layer, ..Laplace::default() };
+    let share = Laplace { epochs: epochs(problem, &(&laplace).into()).div_ceil(ROUNDS), ..laplace };
     let subset = Subset::all(&**problem.network())?;
     normal_prior(problem, &subset)?;
-    let structure = member.structure(&subset);
+    let structure = laplace.structure_of(&subset);
     let what = format!("choosing the prior's scales of {} parameters", subset.len());
     memory::request(subset.bytes(structure), what, "name a method or a prior")?;
-    let options = member.options(structure);
+    let options = laplace.approximation(structure);
     let (mut now, mut scales) = (problem.clone(), vec![1.0; subset.affines.len()]);
     for round in 0..ROUNDS {
         let (w, _) = train(&now, &share, key.derive(round as u64), &mut Silent)?;
