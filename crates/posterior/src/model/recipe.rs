@@ -233,7 +233,7 @@ impl Recipe {
         let method_entry = inference::find(self.method.name.as_deref().unwrap_or(usual::WITH_FEW_ROWS))?;
         let method = method_entry.configure(&self.method.pairs())?;
         let (chosen, likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
-        let spec = method.network(&self.network)?;
+        let spec = method.network(&self.network)?.resolved()?;
         let network: Arc<dyn AnyNetwork> = Arc::new(spec.build(input, likelihood.outputs())?);
         let parameters = network.layout().len();
         if parameters > MOST_PARAMETERS {
