@@ -14,6 +14,7 @@ mod student_t;
 #[cfg(test)]
 mod tests;
 
+pub use crate::math::special::Standard;
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
 pub use closed_form::{ClosedForm, NormalPart, mean_logistic, normal_nodes, probit_logistic};
@@ -25,7 +26,6 @@ pub use student_t::StudentT;
 
 use crate::error::{Error, Result};
 use crate::math::Real;
-use crate::math::special::Standard;
 use crate::nn::BlockSpec;
 use crate::registry::Registry;
 use crate::rng::Stream;

@@ -223,7 +223,9 @@ impl<'de> Deserialize<'de> for LayerSpec {
         written.remove("kind");
         let option = |(name, value): (String, serde_json::Value)| match serde_json::from_value(value) {
             Ok(value) => Ok((name, value)),
-            Err(_) => Err(D::Error::custom(format!("the option '{name}' of a layer '{kind}' is no number, word or truth value"))),
+            Err(_) => Err(D::Error::custom(format!(
+                "the option '{name}' of a layer '{kind}' is no number, word or truth value"
+            ))),
         };
         let options = written.into_iter().map(option).collect::<std::result::Result<_, _>>()?;
         let layer = CustomLayer { kind: kind.clone(), options };
@@ -375,6 +377,14 @@ mod tests {
         assert_eq!(network.describe().len(), 4);
         let names: Vec<_> = network.layout().blocks().iter().map(|b| b.name.as_str()).collect();
         assert_eq!(names, ["0.weight", "0.bias", "1.0.weight", "1.0.bias", "3.weight", "3.bias"]);
+    }
+
+    /// The kinds as serde tells them in its error about another one.
+    #[test]
+    fn the_kinds_are_those_that_can_be_read() {
+        let error = LayerSpec::deserialize(serde_json::json!({ "kind": "?" })).unwrap_err().to_string();
+        let told: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        assert_eq!(told, LayerSpec::KINDS, "{error}");
     }
 
     #[test]
