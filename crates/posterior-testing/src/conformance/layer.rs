@@ -161,10 +161,7 @@ fn expect_noise(name: &str, network: &Graph, w: &[f64], x: &[f64]) {
         let size = 1.0 + plain.abs();
         assert!((noisy - plain).abs() > 1e-6 * size, "{name}, {noise:?}: weights with a spread give the same outputs");
         // Variances have 1e-16 added, so that their root has a slope: 1e-8 for every unit.
-        assert!(
-            (without - plain).abs() < 1e-6 * size,
-            "{name}, {noise:?}: {without} without a spread and not {plain}"
-        );
+        assert!((without - plain).abs() < 1e-6 * size, "{name}, {noise:?}: {without} without a spread and not {plain}");
     }
 }
 

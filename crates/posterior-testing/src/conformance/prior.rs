@@ -1,9 +1,9 @@
 //! Priors against finite differences, quadrature and their own samples.
 
-use super::{expect_settings, near};
+use super::{expect_same_on_threads, expect_settings, near};
 use posterior::Precision;
-use posterior::nn::Role;
-use posterior::prior::{BlockPrior, NormalBlock, find};
+use posterior::nn::{BlockSpec, Layout, Role};
+use posterior::prior::{BlockPrior, NormalBlock, Prior, find};
 use posterior::rng::{Key, Stream};
 use posterior::settings::{Settings, Value};
 
@@ -21,6 +21,7 @@ pub fn expect_prior(name: &str, given: &[(&str, &str)]) {
     let settings = resolve(&given).unwrap_or_else(|e| panic!("{e}"));
     let build = |std| (entry.build)(&settings, Some(std)).unwrap_or_else(|e| panic!("{e}"));
     expect_block_prior(name, &*build(0.8));
+    all_blocks(name, &settings);
     if (entry.std)(&settings, Role::Weight).is_some() {
         let std = integral(&*build(0.37), f64::INFINITY, |w| w * w).sqrt();
         near(std, 0.37, 1e-6, &format!("standard deviation of {name}"));
@@ -38,6 +39,29 @@ pub fn expect_block_prior(name: &str, prior: &dyn BlockPrior) {
     near(integral(prior, f64::INFINITY, |_| 1.0), 1.0, 2e-6, &format!("total probability of {name}"));
     samples(name, prior);
     divergence(name, prior);
+}
+
+/// As the prior of weights, biases and a noise parameter: the sum of its blocks, also where a block is long.
+fn all_blocks(name: &str, settings: &Settings) {
+    let mut layout = Layout::default();
+    layout.push(0, &BlockSpec::new("weight", vec![70_000], Role::Weight, 7));
+    layout.push(0, &BlockSpec::new("bias", vec![10], Role::Bias, 7));
+    layout.push(1, &BlockSpec::new("log_noise", vec![1], Role::Noise, 1));
+    let prior = Prior::new(name, settings, &layout, (-1.0, 0.6)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut w = vec![0.0_f32; layout.len()];
+    prior.sample(Key::new(3), &mut w);
+    let (value, gradient) = expect_same_on_threads(name, || {
+        let mut gradient = vec![0.0_f32; w.len()];
+        (prior.log_density(&w, 1.0, Some(&mut gradient)), gradient)
+    });
+    let mut sum = 0.0;
+    for (range, block) in prior.blocks() {
+        let mut part = vec![0.0_f32; range.len()];
+        sum += f32::prior(&**block).log_density(0, &w[range.clone()], 1.0, Some(&mut part));
+        assert!(gradient[range.clone()] == part, "{name}: the gradient of a block is not that of its parts");
+    }
+    // The order of 70 000 sums.
+    near(value, sum, 1e-10 * sum.abs(), &format!("{name} of all blocks"));
 }
 
 fn log_p(prior: &dyn BlockPrior, w: f64) -> f64 {

@@ -25,7 +25,7 @@ use crate::math::Real;
 use crate::nn::{Layout, Role};
 use crate::registry::Registry;
 use crate::rng::Key;
-use crate::settings::{Allowed, Default, Setting, Settings};
+use crate::settings::{Allowed, Default, Setting, Settings, Value};
 use crate::simd_fn;
 use rayon::prelude::*;
 use std::fmt::Debug;
@@ -348,7 +348,9 @@ fn build(
     role: Role,
     fan_in: usize,
 ) -> Result<Arc<dyn BlockPrior>> {
-    let scaled = role == Role::Weight && std.is_some() && settings.text("scaling") == "fan-in";
+    // A prior of another crate need not have this setting.
+    let by_fan_in = settings.iter().any(|(name, value)| name == "scaling" && *value == Value::Text("fan-in".into()));
+    let scaled = role == Role::Weight && std.is_some() && by_fan_in;
     let divisor = if scaled { (fan_in.max(1) as f64).sqrt() } else { 1.0 };
     (entry.build)(settings, std.map(|std| std / divisor))
 }

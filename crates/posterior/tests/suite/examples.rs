@@ -4,6 +4,16 @@
 mod arrays;
 #[path = "../../examples/checkpoint.rs"]
 mod checkpoint;
+#[path = "../../examples/own_density.rs"]
+mod own_density;
+#[path = "../../examples/own_fitted_model.rs"]
+mod own_fitted_model;
+#[path = "../../examples/own_layer.rs"]
+mod own_layer;
+#[path = "../../examples/own_likelihood.rs"]
+mod own_likelihood;
+#[path = "../../examples/own_method.rs"]
+mod own_method;
 
 #[test]
 fn arrays_in_and_predictions_out() {
@@ -13,4 +23,13 @@ fn arrays_in_and_predictions_out() {
 #[test]
 fn checkpoint_and_resume() {
     checkpoint::main().unwrap();
+}
+
+#[test]
+fn own_parts() {
+    own_density::main().unwrap();
+    own_fitted_model::main().unwrap();
+    own_layer::main().unwrap();
+    own_likelihood::main().unwrap();
+    own_method::main().unwrap();
 }
