@@ -22,6 +22,7 @@ mod linear;
 mod low_rank;
 mod map;
 mod mc_dropout;
+#[cfg(feature = "nuts")]
 mod mclmc;
 mod mean_field;
 mod members;
@@ -29,7 +30,9 @@ mod metropolis;
 mod mixture;
 mod moments;
 mod needs;
+#[cfg(feature = "nuts")]
 mod nuts;
+#[cfg(feature = "nuts")]
 mod nuts_chain;
 mod observer;
 mod point;
@@ -62,12 +65,14 @@ pub use linear::LinearInference;
 pub use low_rank::LowRankInference;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::McDropout;
+#[cfg(feature = "nuts")]
 pub use mclmc::MclmcSampler;
 pub use mean_field::{ESTIMATORS, Estimator, MeanFieldInference, MeanFieldTrainer};
 pub(crate) use members::side_by_side;
 pub use metropolis::MetropolisSampler;
 pub use mixture::MixtureInference;
 pub use moments::{MomentsInference, MomentsTrainer};
+#[cfg(feature = "nuts")]
 pub use nuts::NutsSampler;
 pub use observer::{ChainProgress, Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
@@ -175,7 +180,9 @@ pub const METHODS: &[MethodEntry] = &[
     sparse_dropout::ENTRY,
     moments::ENTRY,
     hmc::ENTRY,
+    #[cfg(feature = "nuts")]
     nuts::ENTRY,
+    #[cfg(feature = "nuts")]
     mclmc::ENTRY,
     metropolis::ENTRY,
     annealing::ENTRY,
@@ -208,8 +215,19 @@ pub fn register_method(entry: MethodEntry) -> Result<()> {
     REGISTERED.add(entry)
 }
 
+/// Methods of the feature `nuts`.
+const NUTS: [&str; 2] = ["nuts", "mclmc"];
+
+pub(crate) fn not_built(name: &str) -> Error {
+    let what = format!("this build of posterior does not have the method '{name}'");
+    Error::setting(what, "build it with the cargo feature 'nuts', or use 'hmc'")
+}
+
 /// A method by name.
 pub fn find(name: &str) -> Result<&'static MethodEntry> {
+    if !cfg!(feature = "nuts") && NUTS.contains(&name) && REGISTERED.get(name).is_none() {
+        return Err(not_built(name));
+    }
     let models: Vec<&str> = crate::fitted::ModelEntry::all().iter().map(|m| m.name).collect();
     REGISTERED.get(name).ok_or_else(|| REGISTERED.unknown(name, &models))
 }

@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 /// What kind of thing y is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// A real number; standardised before the fit.
     Real,

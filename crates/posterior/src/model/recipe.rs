@@ -115,6 +115,7 @@ pub struct ResolvedModel {
 
 /// What a recipe asks for.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Plan {
     /// A network, and a method for the posterior of its weights.
     Network(Box<Resolved>),
