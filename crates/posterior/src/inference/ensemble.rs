@@ -133,9 +133,9 @@ impl Method for Member {
 fn anchors(problem: &Problem, key: Key) -> Vec<f32> {
     let mut anchors = vec![0.0; problem.dim()];
     problem.prior().sample(key.purpose(Purpose::Draw), &mut anchors);
-    for (block, pull) in problem.layout().blocks().iter().zip(problem.pulls()) {
+    for (block, penalty) in problem.layout().blocks().iter().zip(problem.penalties()) {
         if block.role == Role::Noise {
-            anchors[pull.range].fill(pull.centre);
+            anchors[penalty.range].fill(penalty.centre);
         }
     }
     anchors

@@ -15,7 +15,7 @@ use super::{Fit, Method, MethodEntry};
 use crate::distribution::{log_uniform_kl, log_uniform_kl_slope};
 use crate::error::Result;
 use crate::nn::{AnyNetwork, Gradient, Mode, Noisy, Role, RowNoise, Weights};
-use crate::optim::{Adam, LEARNING_RATE, Pull, SCHEDULE, WARMUP};
+use crate::optim::{Adam, GaussianPenalty, LEARNING_RATE, SCHEDULE, WARMUP};
 use crate::posterior::{MeanFieldPosterior, dropout_blocks};
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
@@ -124,7 +124,7 @@ struct Trainer<'p> {
     learned: bool,
     adam: Adam,
     alpha_adam: Adam,
-    pulls: Vec<Pull>,
+    penalties: Vec<GaussianPenalty>,
     other_prior: Option<Prior>,
     kl: RecordedKl,
     kept: (Vec<f32>, Vec<f32>),
@@ -145,10 +145,10 @@ impl<'p> Trainer<'p> {
         let alphas = groups.last().map_or(0, |g| g.alpha + g.units);
         let mut counts = vec![0.0; alphas];
         groups.iter().for_each(|g| g.runs(|r, a| counts[a] += r.len() as f64));
-        let mut pulls = problem.pulls();
-        for (pull, block) in pulls.iter_mut().zip(problem.layout().blocks()) {
+        let mut penalties = problem.penalties();
+        for (penalty, block) in penalties.iter_mut().zip(problem.layout().blocks()) {
             if block.role == Role::Weight {
-                pull.precision = 0.0;
+                penalty.precision = 0.0;
             }
         }
         let zeros = vec![0.0; w.len()];
@@ -163,7 +163,7 @@ impl<'p> Trainer<'p> {
             learned,
             adam: Adam::new(w.len()),
             alpha_adam: Adam::new(alphas),
-            pulls,
+            penalties,
             other_prior: problem.prior().without_weights().without_normal(),
             kl: RecordedKl::default(),
             kept: (Vec::new(), Vec::new()),
@@ -229,7 +229,7 @@ impl Stepper for Trainer<'_> {
         if let Some(prior) = &self.other_prior {
             prior.log_density(&self.w, 1.0, Some(&mut self.gradient));
         }
-        self.adam.ascend(&mut self.w, &self.gradient, &self.pulls, plan.rate);
+        self.adam.ascend(&mut self.w, &self.gradient, &self.penalties, plan.rate);
         let alphas = self.log_alpha.iter().zip(&self.counts);
         self.kl.record(alphas.map(|(a, n)| n * log_uniform_kl(f64::from(*a))).sum());
         if self.learned {

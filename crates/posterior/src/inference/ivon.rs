@@ -124,7 +124,7 @@ impl<'p> IvonTrainer<'p> {
         let hessian = (options.hessian_init * problem.data().rows as f64) as f32;
         IvonTrainer {
             density: problem.density(batch_size),
-            family: Ivon::new(mean, hessian, problem.pulls(), samples, options.beta1),
+            family: Ivon::new(mean, hessian, problem.penalties(), samples, options.beta1),
             w: vec![0.0; mean.len()],
             gradient: vec![0.0; mean.len()],
             other_prior: problem.prior().without_normal(),

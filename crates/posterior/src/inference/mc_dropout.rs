@@ -11,7 +11,7 @@ use super::point::PointTrainer;
 use super::train::{BATCH_SIZE, EPOCHS, PATIENCE, Tempering, train};
 use super::{Fit, Method, MethodEntry};
 use crate::error::{Error, Result};
-use crate::optim::{LEARNING_RATE, Pull, SCHEDULE, WARMUP};
+use crate::optim::{GaussianPenalty, LEARNING_RATE, SCHEDULE, WARMUP};
 use crate::posterior::{DropoutPosterior, dropout_blocks};
 use crate::problem::Problem;
 use crate::rng::Key;
@@ -72,18 +72,20 @@ impl Method for McDropout {
             ));
         }
         let blocks = dropout_blocks(&**problem.network(), s.float("input_rate"), s.float("rate"));
-        let mut pulls = problem.pulls();
+        let mut penalties = problem.penalties();
         for block in &blocks {
-            for pull in pulls.iter_mut().filter(|p| p.range.start == block.start) {
-                *pull = Pull { precision: pull.precision / (1.0 - block.rate as f32), ..pull.clone() };
+            for penalty in penalties.iter_mut().filter(|p| p.range.start == block.start) {
+                *penalty =
+                    GaussianPenalty { precision: penalty.precision / (1.0 - block.rate as f32), ..penalty.clone() };
             }
         }
         let (dropping, mask) = match s.text("on") {
             "weights" => (problem.clone(), blocks.clone()),
             _ => (problem.with_dropout(s.float("input_rate"), s.float("rate"))?, Vec::new()),
         };
-        let mut trainer =
-            PointTrainer::new(&dropping, true, s.count("batch_size"), key).with_pulls(pulls).with_dropped_units(mask);
+        let mut trainer = PointTrainer::new(&dropping, true, s.count("batch_size"), key)
+            .with_penalties(penalties)
+            .with_dropped_units(mask);
         let tempering = Tempering { beta: 1.0, warmup: 0.0 };
         let summary = train(&mut trainer, &dropping, s, &tempering, key, observer)?;
         Ok(Fit { posterior: Box::new(DropoutPosterior::new(trainer.point().to_vec(), blocks)), summary })

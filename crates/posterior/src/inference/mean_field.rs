@@ -17,7 +17,7 @@ use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::family::{ByRow, MeanField};
 use crate::nn::{Gradient, Mode, Noisy, Role, RowNoise, Weights};
-use crate::optim::{LEARNING_RATE, Law, Pull, SCHEDULE, WARMUP};
+use crate::optim::{GaussianPenalty, LEARNING_RATE, Law, SCHEDULE, WARMUP};
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{Density, Problem, Rows};
@@ -94,7 +94,7 @@ pub struct MeanFieldTrainer<'p> {
     w: Vec<f32>,
     gradient: Vec<f32>,
     by_row: Option<ByRowBuffers>,
-    pulls: Vec<Pull>,
+    penalties: Vec<GaussianPenalty>,
     /// For the blocks whose prior is not normal.
     other_prior: Option<Prior>,
     /// Where the likelihood's own parameters begin: these are drawn once a step.
@@ -135,7 +135,7 @@ impl<'p> MeanFieldTrainer<'p> {
             w: vec![0.0; mean.len()],
             gradient: vec![0.0; mean.len()],
             by_row: None,
-            pulls: problem.pulls(),
+            penalties: problem.penalties(),
             other_prior: problem.prior().without_normal(),
             fixed: problem.network().layout().len(),
             samples,
@@ -164,9 +164,15 @@ impl<'p> MeanFieldTrainer<'p> {
     pub fn with_log_uniform_weights(mut self) -> Self {
         let problem = self.density.problem();
         self.other_prior = problem.prior().without_weights().without_normal();
-        for (pull, block) in self.pulls.iter_mut().zip(problem.layout().blocks()) {
+        for (penalty, block) in self.penalties.iter_mut().zip(problem.layout().blocks()) {
             if block.role == Role::Weight {
-                *pull = Pull { centre: 0.0, precision: 0.0, kl_constant: 0.0, law: Law::LogUniform, ..pull.clone() };
+                *penalty = GaussianPenalty {
+                    centre: 0.0,
+                    precision: 0.0,
+                    kl_constant: 0.0,
+                    law: Law::LogUniform,
+                    ..penalty.clone()
+                };
             }
         }
         self
@@ -187,7 +193,7 @@ impl<'p> MeanFieldTrainer<'p> {
             && plan.step.is_multiple_of(r.every)
             && plan.beta >= r.beta
         {
-            self.family.remove(&self.pulls, r.alpha);
+            self.family.remove(&self.penalties, r.alpha);
         }
         let (mut value, mut kl) = (0.0, 0.0);
         let share = 1.0 / self.samples as f64;
@@ -199,19 +205,19 @@ impl<'p> MeanFieldTrainer<'p> {
             }
         }
         if self.samples > 1 {
-            self.family.update_accumulated(&self.pulls, plan.beta, plan.rate);
+            self.family.update_accumulated(&self.penalties, plan.beta, plan.rate);
         } else if let (Some(b), None) = (&mut self.by_row, &self.other_prior)
             && b.noise == RowNoise::Local
         {
             let (centre, spread) = (&mut b.centre[..], &mut b.spread[..]);
-            let (g, pulls) = (&self.gradient[..], &self.pulls[..]);
-            self.family.update_ahead(g, &b.d_spread, self.fixed, pulls, plan.beta, plan.rate, centre, spread);
+            let (g, penalties) = (&self.gradient[..], &self.penalties[..]);
+            self.family.update_ahead(g, &b.d_spread, self.fixed, penalties, plan.beta, plan.rate, centre, spread);
         } else if self.by_row.is_some() {
             let by_row = by_row(&self.by_row, self.fixed);
-            self.family.update(&self.gradient, by_row, &self.pulls, plan.beta, plan.rate);
+            self.family.update(&self.gradient, by_row, &self.penalties, plan.beta, plan.rate);
         } else {
-            let (next, pulls) = (self.draw_key(plan.step + 1, 0), &self.pulls[..]);
-            self.family.update_and_draw(&self.gradient, pulls, plan.beta, plan.rate, next, &mut self.w);
+            let (next, penalties) = (self.draw_key(plan.step + 1, 0), &self.penalties[..]);
+            self.family.update_and_draw(&self.gradient, penalties, plan.beta, plan.rate, next, &mut self.w);
         }
         self.kl.record(kl);
         value
@@ -225,7 +231,7 @@ impl<'p> MeanFieldTrainer<'p> {
             let share = 1.0 / self.samples as f32;
             self.family.accumulate(&self.gradient, by_row(&self.by_row, self.fixed), share);
         }
-        self.family.take_gradients(&self.pulls, plan.beta, d_mean, d_std);
+        self.family.take_gradients(&self.penalties, plan.beta, d_mean, d_std);
     }
 
     /// Of draw `k` of a step.
@@ -239,7 +245,7 @@ impl<'p> MeanFieldTrainer<'p> {
         let key = self.draw_key(plan.step, k);
         let mode = Mode::Train(self.masks.step(plan.step).derive(k));
         let Some(b) = &mut self.by_row else {
-            let mut kl = self.family.draw(key, &self.pulls, &mut self.w);
+            let mut kl = self.family.draw(key, &self.penalties, &mut self.w);
             let value = self.density.log_likelihood(&self.w, rows, mode, Some(&mut self.gradient));
             if let Some(prior) = &self.other_prior {
                 kl -= prior.log_density(&self.w, plan.beta, Some(&mut self.gradient));
@@ -248,7 +254,7 @@ impl<'p> MeanFieldTrainer<'p> {
         };
         let drawn = self.other_prior.is_some().then_some(&mut self.w[..]);
         let (centre, spread) = (&mut b.centre[..], &mut b.spread[..]);
-        let mut kl = self.family.draw_by_row(key, b.noise, &self.pulls, self.fixed, centre, spread, drawn);
+        let mut kl = self.family.draw_by_row(key, b.noise, &self.penalties, self.fixed, centre, spread, drawn);
         let weights = Weights::Noisy(Noisy { noise: b.noise, mean: &b.centre, spread: &b.spread });
         let gradient = Gradient { centre: &mut self.gradient, spread: &mut b.d_spread };
         let value = self.density.log_likelihood_of(weights, rows, mode, Some(gradient));

@@ -19,7 +19,7 @@ use super::{Fit, Method, MethodEntry};
 use crate::error::Result;
 use crate::family::{ByRow, MeanField};
 use crate::nn::{Gradient, RowNoise};
-use crate::optim::{LEARNING_RATE, Pull, SCHEDULE, WARMUP};
+use crate::optim::{GaussianPenalty, LEARNING_RATE, SCHEDULE, WARMUP};
 use crate::posterior::MeanFieldPosterior;
 use crate::prior::Prior;
 use crate::problem::{MomentsDensity, Problem, Rows};
@@ -61,7 +61,7 @@ pub struct MomentsTrainer<'p> {
     variance: Vec<f32>,
     d_mean: Vec<f32>,
     d_variance: Vec<f32>,
-    pulls: Vec<Pull>,
+    penalties: Vec<GaussianPenalty>,
     /// For the blocks whose prior is not normal, with room for a draw.
     other_prior: Option<(Prior, Vec<f32>)>,
     kl: RecordedKl,
@@ -80,7 +80,7 @@ impl<'p> MomentsTrainer<'p> {
             variance: zeros(),
             d_mean: zeros(),
             d_variance: zeros(),
-            pulls: problem.pulls(),
+            penalties: problem.penalties(),
             other_prior: problem.prior().without_normal().map(|prior| (prior, zeros())),
             kl: RecordedKl::default(),
             kept: None,
@@ -95,7 +95,7 @@ impl<'p> MomentsTrainer<'p> {
         let drawn = self.other_prior.as_mut().map(|(_, w)| &mut w[..]);
         let (mean, variance) = (&mut self.mean[..], &mut self.variance[..]);
         let key = self.weights.step(plan.step);
-        let mut kl = self.family.draw_by_row(key, noise, &self.pulls, fixed, mean, variance, drawn);
+        let mut kl = self.family.draw_by_row(key, noise, &self.penalties, fixed, mean, variance, drawn);
         let gradient = Gradient { centre: &mut self.d_mean, spread: &mut self.d_variance };
         let value = self.density.expected_log_likelihood(mean, variance, rows, gradient);
         if let Some((prior, w)) = &self.other_prior {
@@ -105,7 +105,7 @@ impl<'p> MomentsTrainer<'p> {
             self.family.add_direct(noise, &self.mean, &mut self.d_mean, &mut self.d_variance);
         }
         let by_row = ByRow { noise, spread: &self.d_variance, fixed };
-        self.family.update(&self.d_mean, Some(by_row), &self.pulls, plan.beta, plan.rate);
+        self.family.update(&self.d_mean, Some(by_row), &self.penalties, plan.beta, plan.rate);
         self.kl.record(kl);
         value
     }

@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::math::Real;
-use crate::optim::{BLOCKS_PER_TASK, Pull, overlapping};
+use crate::optim::{BLOCKS_PER_TASK, GaussianPenalty, overlapping};
 use crate::rng::{BLOCK, Key, Normals};
 use crate::simd_fn;
 use crate::snapshot::{State, Stateful};
@@ -24,7 +24,7 @@ pub struct Preconditioner {
     /// The least that stands for √τ, where the prior is not normal.
     damping: f32,
     steps: u64,
-    /// Undoes the pull of v towards its start at 0.
+    /// Undoes the penalty of v towards its start at 0.
     correction: f32,
     learning: bool,
 }
@@ -115,10 +115,10 @@ simd_fn! {
 /// A step of a stochastic-gradient sampler.
 #[derive(Debug, Clone, Copy)]
 pub struct NoisyStep<'a> {
-    /// An estimate of the gradient of the log joint, without what `pulls` adds.
+    /// An estimate of the gradient of the log joint, without what `penalties` adds.
     pub gradient: &'a [f32],
     /// Normal priors, in order, without gaps; empty where the gradient has everything in it.
-    pub pulls: &'a [Pull],
+    pub penalties: &'a [GaussianPenalty],
     /// η
     pub rate: f64,
     /// The square root of the temperature: 1, or 0 to explore.
@@ -172,14 +172,14 @@ pub(super) fn by_blocks(
         let v = v.get_mut(here..here + w.len()).unwrap_or(&mut []);
         let m = m.get_mut(here..here + w.len()).unwrap_or(&mut []);
         let g = &step.gradient[from..from + w.len()];
-        if step.pulls.is_empty() {
+        if step.penalties.is_empty() {
             each(w, v, m, g, z, 0.0, 0.0);
             continue;
         }
-        for pull in overlapping(step.pulls, from..from + w.len()) {
-            let r = pull.range.start.max(from) - from..pull.range.end.min(from + w.len()) - from;
+        for penalty in overlapping(step.penalties, from..from + w.len()) {
+            let r = penalty.range.start.max(from) - from..penalty.range.end.min(from + w.len()) - from;
             let (v, m) = (v.get_mut(r.clone()).unwrap_or(&mut []), m.get_mut(r.clone()).unwrap_or(&mut []));
-            each(&mut w[r.clone()], v, m, &g[r.clone()], &z[r], pull.centre, pull.precision);
+            each(&mut w[r.clone()], v, m, &g[r.clone()], &z[r], penalty.centre, penalty.precision);
         }
     }
 }
