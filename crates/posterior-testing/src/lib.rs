@@ -1,7 +1,9 @@
-//! Gradient checks and statistical tests, for the tests of `posterior` and of whoever implements its traits.
+//! Gradient checks, statistical tests and a conformance suite, for the tests of `posterior` and of whoever implements its traits.
 //!
-//! No dependency on `posterior`: functions and slices go in, so the same helpers serve every crate.
+//! [`gradient`] and [`statistics`] take functions and slices. [`conformance`] takes what is registered or implements a trait of `posterior`, and
+//! panics with a sentence where it breaks a rule that the library relies on.
 
+pub mod conformance;
 pub mod gradient;
 pub mod statistics;
 

@@ -28,7 +28,8 @@ fn eight_schools(w: &[f64], gradient: &mut [f64]) -> f64 {
     value
 }
 
-fn main() -> posterior::Result<()> {
+/// Samples the eight schools.
+pub fn main() -> posterior::Result<()> {
     let density = || FnDensity::new(10, eight_schools);
     let start = |chain: usize, _attempt: usize| vec![0.1 * (chain as f64 - 1.5); 10];
     let settings = [("draws".to_owned(), Value::Int(2000))];

@@ -49,6 +49,7 @@ pub mod fitted;
 pub mod inference;
 pub mod kernel;
 pub mod likelihood;
+#[doc(hidden)]
 pub mod math;
 pub mod memory;
 pub mod model;
@@ -69,4 +70,5 @@ pub mod settings;
 pub mod snapshot;
 
 pub use error::{Error, ErrorKind, Result};
+pub use math::Real;
 pub use precision::Precision;

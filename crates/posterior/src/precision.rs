@@ -8,7 +8,7 @@ use crate::nn::{Affine, AffineOps, AnyNetwork, Network, Node, NodeOps};
 use crate::prior::{BlockPrior, BlockPriorOps};
 use crate::rng::Normals;
 
-/// `f32` or `f64`, with the seams seen in that precision.
+/// `f32` or `f64` and no other type, since [`Real`](crate::Real) is sealed, with the seams seen in that precision.
 pub trait Precision: Normals {
     /// A node without weights.
     fn node(node: &dyn Node) -> &dyn NodeOps<Self>;

@@ -23,6 +23,7 @@ const ROWS: usize = 128;
 
 /// How the inputs are changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Attack {
     /// One step by the sign of the gradient.
     Fgsm,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// Which weights are pruned.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Rule {
     /// Those with log α above this number; 3 is usual.
     LogAlpha(f64),
@@ -23,6 +24,7 @@ pub enum Rule {
 
 /// What is remembered of a weight that stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Memory {
     /// Mean and standard deviation: the compressed model is still a distribution.
     MeanAndStd,

@@ -1,4 +1,4 @@
-//! Which of several models? p(Mᵢ | D) ∝ p(D | Mᵢ) p(Mᵢ) (METHODS X2).
+//! Which of several models? p(Mᵢ | D) ∝ p(D | Mᵢ) p(Mᵢ).
 //!
 //! log p(D | M) is what the method of each recipe gives: exact for `linear`, Laplace's approximation, or a lower bound (ELBO), in which case a model
 //! whose posterior is harder to approximate is at a disadvantage: bounds order models, but there is no p(M | D) from them. It needs no rows held out, and all of them count in it. Beside it, as a
@@ -35,6 +35,7 @@ impl Default for SelectOptions {
 /// What a method's number for log p(D | M) is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Evidence {
     /// log p(D | M) itself.
     Exact,

@@ -4,6 +4,7 @@
 //! never an allocation that the file's own length does not justify. Writing goes to a temporary name first and is renamed, so
 //! that a half-written file never stands under the name the user gave.
 
+#[cfg_attr(not(feature = "parquet"), path = "without_draws.rs")]
 mod draws;
 mod temporary;
 mod write;

@@ -9,9 +9,13 @@ mod encode;
 mod fit;
 mod formula;
 mod idx;
+#[cfg_attr(not(feature = "numpy"), path = "without_numpy.rs")]
 mod npy;
+#[cfg(feature = "numpy")]
 mod npy_rows;
+#[cfg_attr(not(feature = "parquet"), path = "without_parquet.rs")]
 mod parquet;
+#[cfg(feature = "parquet")]
 mod parquet_footer;
 mod scale;
 mod schema;
@@ -25,6 +29,7 @@ pub use encode::{Encoded, Encoder};
 pub use fit::{EncodeOptions, Fitted, Task};
 pub use formula::guarded;
 pub use idx::label_file;
+#[cfg(feature = "numpy")]
 pub use npy_rows::NpyRows;
 pub use scale::Scale;
 pub use schema::{Feature, FeatureKind, Inputs, LabelKind, Missing, Target, TargetKind};
@@ -32,3 +37,31 @@ pub(crate) use source::Inputs as BatchInputs;
 pub use source::{Batch, Source};
 pub use split::{Split, folds, split};
 pub use table::{Column, Images, ReadOptions, Table};
+
+// The words of a build without the features, compiled beside what they stand for.
+#[cfg(test)]
+mod without_numpy;
+#[cfg(test)]
+mod without_parquet;
+
+#[cfg(test)]
+mod tests {
+    use super::{table, without_numpy, without_parquet};
+
+    #[test]
+    fn formats_that_are_not_built_are_one_sentence() {
+        let images = table::Images { shape: crate::nn::Shape::Flat(1), pixels: vec![0.0] };
+        let refused = [
+            without_numpy::read_npy(b"").map(drop),
+            without_numpy::read_npz(b"").map(drop),
+            without_numpy::write_npz(&images, None).map(drop),
+        ];
+        for refused in refused {
+            assert!(refused.unwrap_err().to_string().contains("build it with the cargo feature 'numpy'"));
+        }
+        let refused = without_parquet::read("x".as_ref()).unwrap_err().to_string();
+        assert!(refused.contains("build it with the cargo feature 'parquet'"));
+        let refused = crate::inference::not_built("nuts").to_string();
+        assert!(refused.contains("method 'nuts'; build it with the cargo feature 'nuts'"), "{refused}");
+    }
+}

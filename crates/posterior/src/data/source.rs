@@ -38,6 +38,8 @@ pub struct Batch {
     weights: Vec<f64>,
 }
 
+// Outside the tests, rows are read from disk by `NpyRows` alone.
+#[cfg_attr(not(feature = "numpy"), allow(dead_code))]
 impl Batch {
     /// No row.
     pub fn begin(&mut self) {

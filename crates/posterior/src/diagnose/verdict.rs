@@ -5,6 +5,7 @@ use serde::Serialize;
 /// What may be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Trust {
     /// Everything.
     All,

@@ -1,4 +1,4 @@
-//! A normal q fitted to a density p by either direction of the Kullback–Leibler divergence (METHODS V6).
+//! A normal q fitted to a density p by either direction of the Kullback–Leibler divergence.
 //!
 //! Reverse, KL[q ‖ p] = E_q[log q − log p]: q must not be where p is not, so it seeks one mode. With q = N(m, L Lᵀ) and
 //! z ~ N(0, I) it is minimal where the ELBO E_z[log p(m + L z)] + Σᵢ ln Lᵢᵢ is maximal; its gradients are E[∇log p] and

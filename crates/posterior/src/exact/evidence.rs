@@ -1,4 +1,4 @@
-//! Prior scale and noise of a linear model by its evidence (type-II maximum likelihood; METHODS X1, X2).
+//! Prior scale and noise of a linear model by its evidence (type-II maximum likelihood).
 //!
 //! y_t = Φw_t + ε, ε ~ N(0, σ_t²), w_ti ~ N(m_ti, s²S_i) for weights and N(m_ti, S_i) for what s does not scale; Ω are row weights. With G = ΦᵀΩΦ, r = y − Φm,
 //! c = ΦᵀΩr, q = rᵀΩr, P the prior precisions, A = G/σ² + P and δ = A⁻¹c/σ²,

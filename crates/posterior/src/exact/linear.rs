@@ -1,4 +1,4 @@
-//! Bayesian linear regression in closed form (METHODS X1): y = φᵀw + ε, ε ~ N(0, σ²), w ~ N(m₀, S), S diagonal.
+//! Bayesian linear regression in closed form: y = φᵀw + ε, ε ~ N(0, σ²), w ~ N(m₀, S), S diagonal.
 //!
 //! A = ΦᵀΩΦ/σ² + S⁻¹ with Ω the row weights, Σ = A⁻¹, μ = m₀ + A⁻¹ ΦᵀΩ(y − Φm₀)/σ². At a new φ: y ~ N(φᵀμ, σ² + φᵀΣφ).
 //! log p(y) = −½ Σ ωₙ ln 2πσ² − ½ log det S − ½ log det A − ½ (Σ ωₙ(yₙ − φₙᵀμ)²/σ² + (μ − m₀)ᵀS⁻¹(μ − m₀)), which for

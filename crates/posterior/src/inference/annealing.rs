@@ -1,4 +1,4 @@
-//! Simulated annealing (METHODS S5): Metropolis on p^{1/T} while T falls, for modes and for warm starts.
+//! Simulated annealing: Metropolis on p^{1/T} while T falls, for modes and for warm starts.
 //!
 //! T falls geometrically from `temperature` to 1/100 over the steps; the scale of the proposals follows an acceptance of 0.234 all the way. A chain
 //! keeps the highest point it has seen, so that a model holds one point per chain: modes, not draws of the posterior.

@@ -1,4 +1,4 @@
-//! Black-box variational inference: a mean-field Gaussian fitted without any gradient of the model (METHODS V3).
+//! Black-box variational inference: a mean-field Gaussian fitted without any gradient of the model.
 //!
 //! ∇ELBO = E_q[f(w) ∇ log q(w)], f(w) = log p(D | w) + β (log p(w) − log q(w)), estimated from S draws per step, with a control variate
 //! for each parameter ([`ScoreFunction`]); Adam ascends in m and ρ, σ = softplus(ρ). Ranganath, Gerrish & Blei, Black Box

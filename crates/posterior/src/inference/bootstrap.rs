@@ -1,4 +1,4 @@
-//! The Bayesian bootstrap: random weights on the rows, one network for each set of them (METHODS A2).
+//! The Bayesian bootstrap: random weights on the rows, one network for each set of them.
 //!
 //! w_k = argmax Σₙ ωₙ log p(yₙ | f_w(xₙ)) + log p(w), (ω₁ … ω_N)/N ~ Dirichlet(1, …, 1): a posterior over the distribution of the data,
 //! carried over to the network that fits it best. Without the prior, and for the mean of N numbers, w has the variance s²/(N + 1)

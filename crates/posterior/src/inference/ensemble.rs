@@ -1,4 +1,4 @@
-//! Deep ensembles: S networks from different initial values, averaged (METHODS A1); anchored, randomised MAP.
+//! Deep ensembles: S networks from different initial values, averaged; anchored, randomised MAP.
 //!
 //! p(y | x, D) ≈ 1/S Σ_k p(y | f_{w_k}(x)), w_k = argmax log p(D_k | w) + log p_k(w). D_k is D, or D without a part that is drawn for
 //! each member. p_k is the prior, or, anchored, the prior with its mean moved to a draw a_k of itself. For real outcomes the

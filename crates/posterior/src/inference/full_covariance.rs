@@ -1,4 +1,4 @@
-//! Variational inference with a full covariance: q = N(m, L Lᵀ) (METHODS V4), for networks of up to some thousand weights.
+//! Variational inference with a full covariance: q = N(m, L Lᵀ), for networks of up to some thousand weights.
 //!
 //! On a linear model with normal noise and prior it is exact. The ELBO and its estimate are those of `family_trainer.rs`;
 //! the family's equations stand in `family/full_covariance.rs`.

@@ -1,4 +1,4 @@
-//! Gaussian dropout with a fixed rate, and variational dropout, which learns it (Kingma, Salimans & Welling 2015; METHODS V7).
+//! Gaussian dropout with a fixed rate, and variational dropout, which learns it (Kingma, Salimans & Welling 2015).
 //!
 //! q(w) = N(θ, αθ²): multiplicative noise N(1, α) on every weight, with α = π/(1−π) for a dropout rate π. The prior
 //! p(w) ∝ 1/|w| is the one for which KL[q ‖ p] depends on α alone ([`crate::distribution::log_uniform_kl`]): with α fixed the

@@ -1,4 +1,4 @@
-//! How noisy each estimator of the ELBO's gradient is: at the same q, on the same rows, at the same cost (METHODS V2, V3).
+//! How noisy each estimator of the ELBO's gradient is: at the same q, on the same rows, at the same cost.
 //!
 //! The cost of a draw is counted in products of rows × weights: a value is one, a gradient three (forward, and two products
 //! back), with noise by row six. Within a budget of [`PRODUCTS`] products every estimator averages over as many draws as it can

@@ -1,4 +1,4 @@
-//! Hamiltonian Monte Carlo (METHODS S3): dual averaging of the step size, a diagonal mass from windows of the warm-up, and a path length that is
+//! Hamiltonian Monte Carlo: dual averaging of the step size, a diagonal mass from windows of the warm-up, and a path length that is
 //! measured there and drawn anew for every transition.
 //!
 //! The time τ after which a path first turns back towards its start, (w − w₀)·p < 0, is measured in warm-up (Wu, Stoehr & Robert 2018); a transition then goes

@@ -1,4 +1,4 @@
-//! Importance sampling (METHODS S1): draws from a proposal q, each weighted by p(w, D)/q(w).
+//! Importance sampling: draws from a proposal q, each weighted by p(w, D)/q(w).
 //!
 //! E[h | D] ≈ Σ W_s h(w_s), W_s = v_s/Σv, v_s = p(w_s, D)/q(w_s), and p(D) ≈ 1/S Σ v_s. q is the prior or what another method of the
 //! table has fitted. Weights are smoothed by a generalised Pareto law ([`Weights`]), and draws resampled by them; its k says whether any of

@@ -1,4 +1,4 @@
-//! Variational inference at the cost of Adam: improved variational online Newton (METHODS V12).
+//! Variational inference at the cost of Adam: improved variational online Newton.
 //!
 //! The same q and the same bound as `mean-field`, E_q[log p(D | w)] − β·KL[q ‖ p], ascended along its natural gradient: the
 //! gradient at a draw moves the mean by a part of a Newton step, and gradient times (w − m)/σ² is an unbiased estimate of

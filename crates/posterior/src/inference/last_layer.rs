@@ -1,4 +1,4 @@
-//! Deterministic features and a Bayesian last layer: f(x) = φ(x)ᵀW + b with φ from a MAP fit, full-covariance over W, b (METHODS V5).
+//! Deterministic features and a Bayesian last layer: f(x) = φ(x)ᵀW + b with φ from a MAP fit, full-covariance over W, b.
 //!
 //! (a) The whole network is fitted by MAP. (b) φ(x) of all rows is what goes into its last layer. (c) Given φ the model is
 //! linear. With normal noise, kept at its MAP scale, and a normal prior its posterior is exact: Σ = (ΦᵀΦ/σ² + S⁻¹)⁻¹,

@@ -1,4 +1,4 @@
-//! Exact Bayesian linear regression on fixed features (METHODS X1): y = φ(x)ᵀw + b + ε, ε ~ N(0, σ²), w ~ N(0, s²S).
+//! Exact Bayesian linear regression on fixed features: y = φ(x)ᵀw + b + ε, ε ~ N(0, σ²), w ~ N(0, s²S).
 //!
 //! The features are layers that learn nothing: the inputs themselves (polynomials of degree 1), polynomials, Fourier or random waves
 //! (`nn/features.rs`); the model is one dense layer behind them. Posterior, predictive and log p(D) are closed (`exact/linear.rs`,

@@ -1,4 +1,4 @@
-//! Variational inference with a covariance that is diagonal plus low rank: q = N(m, diag(σ²) + U Uᵀ) (METHODS V4).
+//! Variational inference with a covariance that is diagonal plus low rank: q = N(m, diag(σ²) + U Uᵀ).
 //!
 //! The r columns of U are directions in which many weights vary together, which mean-field cannot hold. The ELBO and its
 //! estimate are those of `family_trainer.rs`; the family's equations stand in `family/low_rank.rs`.

@@ -1,5 +1,5 @@
 //! Maximum likelihood, argmax log p(D | w), and MAP, argmax log p(D | w) + log p(w): the same code path, with and
-//! without the prior (METHODS F2).
+//! without the prior.
 //!
 //! Where the network gives the noise as well, the mean is learned first: for half of the steps the weights that the noise depends on inputs by are 0, so
 //! that it is one number, learned too. Else rows that are hard to fit at first get a large σ, their errors are divided by σ², and they are never

@@ -1,4 +1,4 @@
-//! MC dropout: training with dropout, read as variational inference (Gal & Ghahramani 2016; METHODS V9).
+//! MC dropout: training with dropout, read as variational inference (Gal & Ghahramani 2016).
 //!
 //! q(w): a unit's weights are 0 with probability π, else m. KL[q ‖ N(0, s²)] ≈ Σ (1−π)/(2s²)·m² + const, so that the objective is
 //! E_q[log p(D | w)] − Σ (1−π)/(2s²)·m². We keep θ = (1−π)m, the mean of q, whose term is θ²/(2s²(1−π)). Two ways to the

@@ -1,4 +1,4 @@
-//! Microcanonical Langevin Monte Carlo (METHODS S4), by the crate `nuts-rs`, with a step size that is tuned here to a small bias.
+//! Microcanonical Langevin Monte Carlo, by the crate `nuts-rs`, with a step size that is tuned here to a small bias.
 //!
 //! Motion at constant speed whose direction follows ∇ log p and is turned a little at random, over a length L; no accept step. The bias is governed by the
 //! variance of the energy error of a step per parameter: the step size is scaled by (wanted/measured)^{1/6} in stages of the warm-up until it is

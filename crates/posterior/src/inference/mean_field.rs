@@ -1,5 +1,5 @@
-//! Mean-field variational inference by Bayes by Backprop (Blundell et al. 2015; METHODS V1), with weights sampled
-//! directly, by local reparameterisation or by flipout (METHODS V2; the two are explained in `nn::noisy`).
+//! Mean-field variational inference by Bayes by Backprop (Blundell et al. 2015), with weights sampled
+//! directly, by local reparameterisation or by flipout (the two are explained in `nn::noisy`).
 //!
 //! ELBO = E_q[log p(D | w)] − β·KL[q ‖ p], estimated per step by (N/|B|) Σ_B (1/K) Σ_k log p(y | x, w_k) − β·KL. The KL
 //! is closed for normal priors; for others, Laplace included, its entropy part is closed and −log p(w) is taken at the draws,
@@ -26,6 +26,7 @@ use crate::snapshot::{State, Stateful};
 
 /// How a step's gradient is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Estimator {
     /// One draw of the weights for all rows.
     Direct,

@@ -1,4 +1,4 @@
-//! Random-walk Metropolis (METHODS S2), its scale adapted in warm-up to an acceptance of 0.234, the spread of each parameter from windows of draws.
+//! Random-walk Metropolis, its scale adapted in warm-up to an acceptance of 0.234, the spread of each parameter from windows of draws.
 //!
 //! ln s ← ln s + (a − 0.234)/(t + 1)^0.6. 0.234 is the best acceptance in many dimensions (Roberts, Gelman & Gilks 1997), where it needs
 //! O(P) transitions per independent draw: for a handful of parameters. Cost: one density a transition.

@@ -1,4 +1,4 @@
-//! A mixture of mean-field Gaussians: an ensemble of Bayesian networks (METHODS V4).
+//! A mixture of mean-field Gaussians: an ensemble of Bayesian networks.
 //!
 //! q(w) = 1/S Σ_k q_k(w), each q_k fitted by itself from its own initial values. The bound that is reported is the mean of the
 //! members' ELBOs. Each is at most log p(D), so their mean is; and it is at most the mixture's own ELBO, because E_q[log p(w, D)] is the

@@ -23,6 +23,7 @@ mod linear;
 mod low_rank;
 mod map;
 mod mc_dropout;
+#[cfg(feature = "nuts")]
 mod mclmc;
 mod mean_field;
 mod members;
@@ -30,7 +31,9 @@ mod metropolis;
 mod mixture;
 mod moments;
 mod needs;
+#[cfg(feature = "nuts")]
 mod nuts;
+#[cfg(feature = "nuts")]
 mod nuts_chain;
 mod observer;
 mod point;
@@ -67,12 +70,14 @@ pub use linear::{Features, Linear, LinearPredictive};
 pub use low_rank::LowRank;
 pub use map::{Map, MaximumLikelihood};
 pub use mc_dropout::{DropoutOn, McDropout};
+#[cfg(feature = "nuts")]
 pub use mclmc::Mclmc;
 pub use mean_field::{ESTIMATORS, Estimator, EstimatorChoice, MeanField, MeanFieldTrainer};
 pub(crate) use members::side_by_side;
 pub use metropolis::RandomWalk;
 pub use mixture::Mixture;
 pub use moments::{Moments, MomentsTrainer};
+#[cfg(feature = "nuts")]
 pub use nuts::{MassMatrix, Nuts};
 pub use observer::{ChainProgress, Flow, Observer, Progress, Silent};
 pub use point::PointTrainer;
@@ -86,7 +91,7 @@ pub use swag::{PathMoments, Swag, SwagTrainer};
 pub use train::{EpochRecord, FitSummary, StepPlan, Stepper, TrainingOptions};
 pub use variational::{InitialMean, InitialScaling};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nn::NetworkSpec;
 use crate::posterior::Posterior;
 use crate::problem::Problem;
@@ -183,7 +188,9 @@ pub const METHODS: &[MethodEntry] = &[
     sparse_dropout::ENTRY,
     moments::ENTRY,
     hmc::ENTRY,
+    #[cfg(feature = "nuts")]
     nuts::ENTRY,
+    #[cfg(feature = "nuts")]
     mclmc::ENTRY,
     metropolis::ENTRY,
     annealing::ENTRY,
@@ -212,6 +219,14 @@ pub fn register_method(entry: MethodEntry) -> Result<()> {
     REGISTERED.add(entry)
 }
 
+/// Methods of the feature `nuts`.
+const NUTS: [&str; 2] = ["nuts", "mclmc"];
+
+pub(crate) fn not_built(name: &str) -> Error {
+    let what = format!("this build of posterior does not have the method '{name}'");
+    Error::setting(what, "build it with the cargo feature 'nuts', or use 'hmc'")
+}
+
 /// A method by name.
 pub fn find(name: &str) -> Result<&'static MethodEntry> {
     find_beside(name, &[])
@@ -219,5 +234,8 @@ pub fn find(name: &str) -> Result<&'static MethodEntry> {
 
 /// A method by name; the error about an unknown one knows of `others` too.
 pub(crate) fn find_beside(name: &str, others: &[&str]) -> Result<&'static MethodEntry> {
+    if !cfg!(feature = "nuts") && NUTS.contains(&name) && REGISTERED.get(name).is_none() {
+        return Err(not_built(name));
+    }
     REGISTERED.get(name).ok_or_else(|| REGISTERED.unknown(name, others))
 }

@@ -1,4 +1,4 @@
-//! Mean-field variational inference without sampling: moments pass through the network (METHODS V10; Wu et al. 2019,
+//! Mean-field variational inference without sampling: moments pass through the network (Wu et al. 2019,
 //! Hernández-Lobato & Adams 2015).
 //!
 //! ELBO = E_q[log p(D | w)] − β·KL[q ‖ p], q of independent Gaussians as in mean-field. The expectation is that of

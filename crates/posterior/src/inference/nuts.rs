@@ -1,4 +1,4 @@
-//! The no-U-turn sampler (METHODS S4), by the crate `nuts-rs`: step size by dual averaging, mass diagonal or diagonal plus low rank, from
+//! The no-U-turn sampler, by the crate `nuts-rs`: step size by dual averaging, mass diagonal or diagonal plus low rank, from
 //! draws and gradients of the warm-up.
 //!
 //! References: Hoffman & Gelman (2014), JMLR 15; Betancourt (2017); Seyboldt, Carlson & Carpenter (2026) on the mass. Cost: up to 2^`max_depth` − 1 gradients a

@@ -1,4 +1,4 @@
-//! Stochastic-gradient Hamiltonian Monte Carlo (METHODS S6): noisy gradient steps with momentum on mini-batches, without an accept step. For networks and data too
+//! Stochastic-gradient Hamiltonian Monte Carlo: noisy gradient steps with momentum on mini-batches, without an accept step. For networks and data too
 //! large for hmc; the step and its bias are in [`crate::kernel`].
 
 use super::chain_options::{has_chains, memory_field};

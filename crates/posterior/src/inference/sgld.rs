@@ -1,4 +1,4 @@
-//! Stochastic-gradient Langevin dynamics (METHODS S6): noisy gradient steps on mini-batches, without an accept step. For networks and data too
+//! Stochastic-gradient Langevin dynamics: noisy gradient steps on mini-batches, without an accept step. For networks and data too
 //! large for hmc; the step and its bias are in [`crate::kernel`].
 
 use super::chain_options::{has_chains, memory_field};

@@ -1,5 +1,5 @@
 //! Sparse variational dropout: an α for every weight, and weights that are all noise are removed (Molchanov, Ashukha &
-//! Vetrov 2017; METHODS V8).
+//! Vetrov 2017).
 //!
 //! q(w) = N(θ, σ²) with θ and σ free (the additive parameterisation: no multiplication by θ makes gradients noisy where α =
 //! σ²/θ² is large), prior p(w) ∝ 1/|w| on weights, whose KL depends on α alone

@@ -1,4 +1,4 @@
-//! SWAG: a Gaussian from the path of stochastic gradients around a MAP fit (METHODS A4); several of them are MultiSWAG.
+//! SWAG: a Gaussian from the path of stochastic gradients around a MAP fit; several of them are MultiSWAG.
 //!
 //! After the MAP fit, steps at a constant rate wander around it; w_t is collected after every epoch. With w̄ and σ² the mean and the variance
 //! of the T snapshots and D the last K deviations w_t − w̄_t from the mean so far,

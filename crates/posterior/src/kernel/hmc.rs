@@ -1,4 +1,4 @@
-//! Hamiltonian Monte Carlo (METHODS S3): p ~ N(0, M), L leapfrog steps of size ε on H(w, p) = −log p(w) + ½pᵀM⁻¹p, taken with
+//! Hamiltonian Monte Carlo: p ~ N(0, M), L leapfrog steps of size ε on H(w, p) = −log p(w) + ½pᵀM⁻¹p, taken with
 //! probability min(1, exp(H − H*)).
 //!
 //! Leapfrog: p ← p + ½ε∇; w ← w + εM⁻¹p; p ← p + ½ε∇. It is reversible and keeps volume whatever function of w stands for ∇, so that a

@@ -1,4 +1,4 @@
-//! Random-walk Metropolis (METHODS S2): w* = w + s·σ∘z, z ~ N(0, I), taken with probability min(1, (p(w*)/p(w))^{1/T}).
+//! Random-walk Metropolis: w* = w + s·σ∘z, z ~ N(0, I), taken with probability min(1, (p(w*)/p(w))^{1/T}).
 //!
 //! Reference: Metropolis et al. (1953), J. Chem. Phys. 21. Cost: one density, no gradient. At T ≠ 1 its invariant density is p^{1/T}.
 

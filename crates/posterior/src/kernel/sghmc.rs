@@ -1,4 +1,4 @@
-//! Stochastic-gradient Hamiltonian Monte Carlo (METHODS S6): m ← (1 − α)m + ηG∇ + √(2αηG) z; w ← w + m.
+//! Stochastic-gradient Hamiltonian Monte Carlo: m ← (1 − α)m + ηG∇ + √(2αηG) z; w ← w + m.
 //!
 //! The friction α takes out what the gradient's noise puts in; at α = 1 it is SGLD. No accept step: like SGLD's, its draws are biased
 //! by η and by the noise of ∇, which adds about η/(2α) times its variance. G as for SGLD. Reference: Chen, Fox & Guestrin (2014), ICML, eq. 15.

@@ -1,4 +1,4 @@
-//! Stochastic-gradient Langevin dynamics (METHODS S6): w ← w + η∇ + √(2η) z with a mini-batch's estimate ∇ of the gradient of the log joint.
+//! Stochastic-gradient Langevin dynamics: w ← w + η∇ + √(2η) z with a mini-batch's estimate ∇ of the gradient of the log joint.
 //!
 //! No accept step: the draws are biased by the step size (on N(0, σ²) their variance is σ²/(1 − η/2σ²)) and by the gradient's
 //! noise (η/2 times its variance is added to that of the diffusion). With a preconditioner G, diagonal and fixed after

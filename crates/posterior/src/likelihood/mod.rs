@@ -14,6 +14,7 @@ mod student_t;
 #[cfg(test)]
 mod tests;
 
+pub use crate::math::special::Standard;
 pub use bernoulli::{Bernoulli, BernoulliOptions};
 pub use categorical::{Categorical, CategoricalOptions};
 pub use closed_form::{ClosedForm, NormalPart, mean_logistic, normal_nodes, probit_logistic};
@@ -26,7 +27,6 @@ pub use student_t::{StudentT, StudentTOptions};
 
 use crate::error::{Error, Result};
 use crate::math::Real;
-use crate::math::special::Standard;
 use crate::nn::BlockSpec;
 use crate::registry::Registry;
 use crate::rng::Stream;
@@ -36,6 +36,7 @@ use std::sync::Arc;
 
 /// What kind of thing y is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// A real number; standardised before the fit.
     Real,

@@ -99,10 +99,17 @@ pub fn gemm<R: Real>(
     if m == 0 || n == 0 {
         return;
     }
-    let last = |mat: &Mat<'_, R>, r: usize, c: usize| (r - 1) * mat.row_stride + (c - 1) * mat.col_stride;
-    assert!(c.len() >= m * n && (k == 0 || (a.data.len() > last(&a, m, k) && b.data.len() > last(&b, k, n))));
+    // Whether the last number of r × c lies in the slice; a product that does not fit a word lies in none.
+    let holds = |mat: &Mat<'_, R>, r: usize, c: usize| {
+        let (down, across) = ((r - 1).checked_mul(mat.row_stride), (c - 1).checked_mul(mat.col_stride));
+        down.zip(across).and_then(|(d, a)| d.checked_add(a)).is_some_and(|last| last < mat.data.len())
+    };
+    let room = m.checked_mul(n).is_some_and(|len| len <= c.len());
+    assert!(room && (k == 0 || (holds(&a, m, k) && holds(&b, k, n))), "the matrices lie inside their slices");
     let parallel = match threads {
-        Threads::Pool if m * n * k > PARALLEL_FROM && rayon::current_num_threads() > 1 => Parallelism::Rayon(0),
+        Threads::Pool if m.saturating_mul(n).saturating_mul(k) > PARALLEL_FROM && rayon::current_num_threads() > 1 => {
+            Parallelism::Rayon(0)
+        }
         _ => Parallelism::None,
     };
     let _guard = allocation::Inside::new(matches!(parallel, Parallelism::Rayon(_)));
@@ -169,6 +176,15 @@ pub mod allocation {
 mod tests {
     use super::*;
     use crate::rng::{Key, fill_normals};
+
+    /// (3 − 1) · 2⁶³ is 0 in a word of 64 bits.
+    #[test]
+    #[should_panic(expected = "the matrices lie inside their slices")]
+    fn strides_that_overflow_are_refused() {
+        let (data, mut c) = ([1.0f64; 3], [0.0; 3]);
+        let a = Mat { data: &data, row_stride: 1 << (usize::BITS - 1), col_stride: 1 };
+        gemm((3, 1, 1), &mut c, false, a, Mat { data: &data, row_stride: 1, col_stride: 1 }, Threads::One);
+    }
 
     /// Every operand as it is and transposed, against three loops.
     #[test]

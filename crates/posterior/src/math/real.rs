@@ -18,9 +18,17 @@ use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-/// `f32` or `f64`.
+mod sealed {
+    /// Kernels are written and tested for two types: no other crate can add a third.
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// `f32` or `f64`, and no other type.
 pub trait Real:
-    Copy
+    sealed::Sealed
+    + Copy
     + std::default::Default
     + PartialEq
     + PartialOrd

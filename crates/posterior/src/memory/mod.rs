@@ -8,7 +8,9 @@
 mod machine;
 mod read;
 
-pub(crate) use read::{Refusal, read_all};
+#[cfg(feature = "numpy")]
+pub(crate) use read::Refusal;
+pub(crate) use read::read_all;
 pub use read::{read_file, read_text};
 
 pub use crate::error::show_bytes as show;

@@ -128,6 +128,7 @@ pub struct ResolvedModel {
 
 /// What a recipe asks for.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Plan {
     /// A network, and a method for the posterior of its weights.
     Network(Box<Resolved>),
@@ -272,7 +273,7 @@ impl Recipe {
         let method_entry = inference::find_beside(name, &models)?;
         let method = method_entry.configure(&self.method.pairs())?;
         let (chosen, likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
-        let spec = method.network(&self.network)?;
+        let spec = method.network(&self.network)?.resolved()?;
         let network: Arc<dyn AnyNetwork> = Arc::new(spec.build(input, likelihood.outputs())?);
         let parameters = network.layout().len();
         if parameters > MOST_PARAMETERS {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// An activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Activation {
     /// z
     Identity,

@@ -16,6 +16,7 @@ use std::fmt::Debug;
 
 /// What the positions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AffineKind {
     /// One position: the whole row.
     Dense,

@@ -234,6 +234,11 @@ impl Graph {
     }
 }
 
+/// A number for keys that no other place has.
+fn stream(path: &[Place]) -> u64 {
+    path.iter().fold(0, |s, p| Key::new(s).derive(p.number as u64).0[0])
+}
+
 fn lines(nodes: &[&GraphNode], depth: usize) -> Vec<String> {
     let number = |n: &&GraphNode| n.path[depth].number;
     let mut all = Vec::new();
@@ -299,6 +304,25 @@ impl GraphBuilder {
         self.around.pop().map(Closed)
     }
 
+    /// Begins a layer of another crate, of however many nodes.
+    pub(super) fn open_layer(&mut self, kind: &'static str, name: Option<String>) -> usize {
+        self.open(kind, name);
+        self.nodes.len()
+    }
+
+    /// Ends it. A single node is the layer itself, and no block.
+    pub(super) fn close_layer(&mut self, first: usize) {
+        let depth = self.around.len();
+        self.close();
+        if let [node] = &mut self.nodes[first..]
+            && node.path.len() == depth + 1
+        {
+            node.path.pop();
+            node.path.iter_mut().next_back().into_iter().for_each(|place| place.block = None);
+            node.stream = stream(&node.path);
+        }
+    }
+
     /// The node that joins what a closed block gave with what went around it; it has the block's number.
     pub(super) fn end_block(&mut self, block: Closed, op: Op, from: &[Value]) -> Result<Value> {
         self.put(op, from, block.0)
@@ -339,7 +363,7 @@ impl GraphBuilder {
         let edge = |v: &Value| Edge { source: v.source, width: v.shape.len(), adds: false };
         let inputs = from.iter().map(edge).collect();
         let path: Vec<Place> = self.around.iter().cloned().chain([place]).collect();
-        let stream = path.iter().fold(0, |s, p| Key::new(s).derive(p.number as u64).0[0]);
+        let stream = stream(&path);
         let shape = op.output();
         self.nodes.push(GraphNode { op, inputs, path, range: 0..0, stream, weights_up_to: None });
         Ok(Value { source: Source::Node(self.nodes.len() - 1), shape })

@@ -6,6 +6,7 @@ use std::ops::Range;
 /// What a block of parameters does; priors and reports tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Role {
     /// Multiplies inputs.
     Weight,

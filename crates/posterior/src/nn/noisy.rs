@@ -20,6 +20,7 @@ use crate::simd_fn;
 
 /// How rows come by draws of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RowNoise {
     /// Pre-activations are drawn; the spread is the variance of every parameter.
     Local,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// How pixels between those of an image are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Interpolation {
     /// The nearest pixel.
     #[default]

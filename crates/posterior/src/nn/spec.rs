@@ -5,13 +5,18 @@
 //! the network.
 
 use super::activation::Activation;
+use super::custom::{CustomLayer, layers};
 use super::resize::Interpolation;
 use crate::error::{Error, Result, suggest};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// A layer as written in a configuration file.
+// `remote` makes what is derived a pair of functions, which the implementations below call for the kinds that are built in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum LayerSpec {
     /// xW + b, then the activation.
     Dense {
@@ -136,6 +141,97 @@ pub enum LayerSpec {
         /// In an order in which every node comes after those it takes from.
         nodes: Vec<NodeSpec>,
     },
+    /// A layer of another crate, see [`register_layer`](super::register_layer).
+    #[serde(skip)]
+    Custom(CustomLayer),
+}
+
+impl LayerSpec {
+    /// The kinds that are built in.
+    pub const KINDS: &[&str] = &[
+        "dense",
+        "conv",
+        "max-pool",
+        "avg-pool",
+        "flatten",
+        "activation",
+        "dropout",
+        "polynomial",
+        "fourier",
+        "random-features",
+        "residual",
+        "skip",
+        "upsample",
+        "pixel-shuffle",
+        "group-norm",
+        "embedding",
+        "select",
+        "add",
+        "concat",
+        "graph",
+    ];
+
+    /// Every kind that can be written, those of other crates included.
+    pub(super) fn kinds() -> Vec<&'static str> {
+        LayerSpec::KINDS.iter().copied().chain(layers().iter().map(|l| l.name)).collect()
+    }
+
+    /// With every option of layers of other crates spelled out.
+    fn resolved(&self) -> Result<LayerSpec> {
+        let all = |layers: &[LayerSpec]| layers.iter().map(LayerSpec::resolved).collect::<Result<Vec<_>>>();
+        Ok(match self {
+            LayerSpec::Custom(layer) => LayerSpec::Custom(layer.resolved()?),
+            LayerSpec::Residual { layers } => LayerSpec::Residual { layers: all(layers)? },
+            LayerSpec::Skip { layers } => LayerSpec::Skip { layers: all(layers)? },
+            LayerSpec::Graph { nodes } => {
+                let node = |n: &NodeSpec| Ok(NodeSpec { layer: n.layer.resolved()?, ..n.clone() });
+                LayerSpec::Graph { nodes: nodes.iter().map(node).collect::<Result<_>>()? }
+            }
+            built_in => built_in.clone(),
+        })
+    }
+}
+
+impl Serialize for LayerSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            kind: &'a str,
+            #[serde(flatten)]
+            options: &'a BTreeMap<String, crate::settings::Value>,
+        }
+        match self {
+            LayerSpec::Custom(layer) => Written { kind: &layer.kind, options: &layer.options }.serialize(serializer),
+            built_in => LayerSpec::serialize(built_in, serializer),
+        }
+    }
+}
+
+/// A kind that is not built in has to be registered.
+impl<'de> Deserialize<'de> for LayerSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<LayerSpec, D::Error> {
+        let mut written: BTreeMap<String, serde_json::Value> = BTreeMap::deserialize(deserializer)?;
+        let kind = match written.get("kind") {
+            Some(serde_json::Value::String(kind)) => kind.clone(),
+            Some(_) => return Err(D::Error::custom("the 'kind' of a layer is a word")),
+            None => return Err(D::Error::missing_field("kind")),
+        };
+        if LayerSpec::KINDS.contains(&kind.as_str()) {
+            let written = serde_json::Value::Object(written.into_iter().collect());
+            return LayerSpec::deserialize(written).map_err(D::Error::custom);
+        }
+        written.remove("kind");
+        let option = |(name, value): (String, serde_json::Value)| match serde_json::from_value(value) {
+            Ok(value) => Ok((name, value)),
+            Err(_) => Err(D::Error::custom(format!(
+                "the option '{name}' of a layer '{kind}' is no number, word or truth value"
+            ))),
+        };
+        let options = written.into_iter().map(option).collect::<std::result::Result<_, _>>()?;
+        let layer = CustomLayer { kind: kind.clone(), options };
+        layer.settings().map_err(D::Error::custom)?;
+        Ok(LayerSpec::Custom(layer))
+    }
 }
 
 /// A node of a graph as written in a configuration file.
@@ -195,6 +291,11 @@ pub const NETWORKS: &[(&str, &str)] = &[
 pub(super) const LARGEST: usize = 1 << 20;
 
 impl NetworkSpec {
+    /// With every option of layers of other crates spelled out, so that a model file does not depend on their defaults.
+    pub(crate) fn resolved(&self) -> Result<NetworkSpec> {
+        Ok(NetworkSpec { layers: self.layers.iter().map(LayerSpec::resolved).collect::<Result<_>>()? })
+    }
+
     /// Reads `50,50`, or a name of [`NETWORKS`]. The activation is for the hidden layers of a list of widths.
     pub fn parse(text: &str, activation: Activation) -> Result<NetworkSpec> {
         let dense = |widths: &[usize], activation| {
@@ -276,6 +377,14 @@ mod tests {
         assert_eq!(network.describe().len(), 4);
         let names: Vec<_> = network.layout().blocks().iter().map(|b| b.name.as_str()).collect();
         assert_eq!(names, ["0.weight", "0.bias", "1.0.weight", "1.0.bias", "3.weight", "3.bias"]);
+    }
+
+    /// The kinds as serde tells them in its error about another one.
+    #[test]
+    fn the_kinds_are_those_that_can_be_read() {
+        let error = LayerSpec::deserialize(serde_json::json!({ "kind": "?" })).unwrap_err().to_string();
+        let told: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        assert_eq!(told, LayerSpec::KINDS, "{error}");
     }
 
     #[test]

@@ -93,7 +93,8 @@ fn add_layer(builder: &mut GraphBuilder, spec: &LayerSpec, from: &[Value], name:
     let &[x, ..] = from else {
         return Err(Error::setting("a node takes nothing", "name the nodes that it takes from"));
     };
-    if joins != (from.len() > 1) || from.len() > MOST_INPUTS {
+    let custom = matches!(spec, LayerSpec::Custom(_));
+    if (!custom && joins != (from.len() > 1)) || from.len() > MOST_INPUTS {
         let (what, fix) = match joins {
             true => (
                 format!("a sum or concatenation of {} nodes", from.len()),
@@ -115,6 +116,13 @@ fn add_layer(builder: &mut GraphBuilder, spec: &LayerSpec, from: &[Value], name:
         LayerSpec::Residual { layers } => return block(builder, "residual", layers, x, name),
         LayerSpec::Skip { layers } => return block(builder, "skip", layers, x, name),
         LayerSpec::Graph { nodes } => return add_graph(builder, nodes, x),
+        LayerSpec::Custom(layer) => {
+            let (entry, settings) = layer.settings()?;
+            let first = builder.open_layer(entry.name, name);
+            let value = (entry.build)(&settings, builder, from)?;
+            builder.close_layer(first);
+            return Ok(value);
+        }
         LayerSpec::MaxPool { size } => Op::plain(MaxPool::new(shape, *size, *size)?),
         LayerSpec::AvgPool { size } => Op::plain(AvgPool::new(shape, *size, *size)?),
         LayerSpec::Activation { activation } => Op::plain(ActivationLayer::new(shape, *activation)),

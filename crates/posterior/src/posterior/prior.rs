@@ -1,4 +1,4 @@
-//! Draws from the prior: what the model believes before any data (METHODS F4, prior predictive).
+//! Draws from the prior: what the model believes before any data (prior predictive).
 
 use super::{Draw, Form, Posterior, Tensor};
 use crate::nn::Mode;

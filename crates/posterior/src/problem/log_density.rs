@@ -5,6 +5,7 @@ use crate::nn::Mode;
 
 /// Why a point has no usable value.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Rejection {
     /// Not finite here; a sampler rejects the move and goes on.
     Recoverable(String),

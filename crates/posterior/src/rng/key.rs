@@ -3,6 +3,7 @@
 /// What random numbers are for. Two purposes never share a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum Purpose {
     /// Initial values of parameters.
     Init = 1,

@@ -149,7 +149,7 @@ fn predictions_are_the_mixture_of_all_members() {
         let mean = alone.iter().map(|p| p.mean[n]).sum::<f64>() / 4.0;
         let second = alone.iter().map(|p| p.aleatoric[n] + p.mean[n].powi(2)).sum::<f64>() / 4.0;
         let noise = alone.iter().map(|p| p.aleatoric[n]).sum::<f64>() / 4.0;
-        // σ² + μ² averaged, less the square of the average: METHODS A1. Rounding alone.
+        // σ² + μ² averaged, less the square of the average. Rounding alone.
         assert!((real.mean[n] - mean).abs() < 1e-12);
         assert!((real.epistemic[n] + real.aleatoric[n] - (second - mean * mean)).abs() < 1e-12);
         assert!((real.aleatoric[n] - noise).abs() < 1e-12 && real.epistemic[n] > 0.0);

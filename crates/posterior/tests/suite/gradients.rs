@@ -76,8 +76,8 @@ fn problem(shape: Shape, network: NetworkSpec, likelihood: &str, prior: &str) ->
     let y = (0..ROWS * targets)
         .map(|_| match entry.outcome {
             Outcome::Real => stream.normal(),
-            Outcome::Count => stream.below(5) as f64,
             Outcome::Class => stream.below(width as u64) as f64,
+            _ => stream.below(5) as f64,
         })
         .collect();
     let mut data = Dataset::new(Values::F64(x.into()), shape, y, targets);

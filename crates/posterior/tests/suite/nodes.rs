@@ -1,20 +1,15 @@
 //! Networks as graphs: every node of them by finite differences, brute force and equal bits, with fixed weights and with noise by row.
 
-use posterior::math::{MatRef, Real, Threads};
 use posterior::nn::{
-    Activation, AffineKind, AnyNetwork, Dense, Embedding, Gradient, Graph, GraphBuilder, GroupNorm, Interpolation,
-    Mode, Network, NetworkSpec, Noisy, Op, Pass, PixelShuffle, RowNoise, Shape, Upsample, Weights,
+    Activation, AffineKind, AnyNetwork, Dense, Embedding, Graph, GraphBuilder, GroupNorm, Interpolation, MatRef, Mode,
+    Network, NetworkSpec, Noisy, Op, Pass, PixelShuffle, RowNoise, Shape, Threads, Upsample, Weights,
 };
 use posterior::problem::JacobianFactors;
 use posterior::rng::{Key, fill_normals};
-use posterior_testing::expect_gradient;
-
-/// Rounding and the fourth order of the differences: see `posterior_testing::gradient`.
-const TOLERANCE: f64 = 1e-7;
-const ROWS: usize = 5;
+use posterior_testing::conformance::{expect_network, network_value};
 
 /// Text, shape, and the columns that hold indices of one of five categories.
-fn networks() -> Vec<(&'static str, Shape, std::ops::Range<usize>, &'static str)> {
+pub fn networks() -> Vec<(&'static str, Shape, std::ops::Range<usize>, &'static str)> {
     let image = |channels, side| Shape::Image { channels, height: side, width: side };
     vec![
         (
@@ -69,151 +64,14 @@ fn normals(seed: u64, n: usize) -> Vec<f64> {
     z
 }
 
-/// Inputs: normals, and indices where they are wanted, among them one that is no category.
-fn inputs(shape: Shape, indices: &std::ops::Range<usize>, rows: usize) -> Vec<f64> {
-    let mut x = normals(7, rows * shape.len());
-    for (r, row) in x.chunks_mut(shape.len()).enumerate() {
-        indices.clone().for_each(|i| row[i] = ((r * 3 + i) % 6) as f64);
-    }
-    x
-}
-
 fn pass(threads: Threads) -> Pass {
     Pass { mode: Mode::Train(Key::new(4)), layer: 0, first_row: 32, threads }
 }
 
-/// L = Σ c f, dL/dw (and dL/d(spread) with noise), dL/dx, all numbers in one.
-fn value<R: Real>(network: &Graph, weights: Weights<'_, R>, x: &[R], rows: usize, threads: Threads) -> (f64, Vec<R>)
-where
-    Graph: Network<R>,
-{
-    let c = normals(9, rows * network.outputs());
-    let mut ws = Network::<R>::workspace(network, rows + 2);
-    let x_rows = MatRef::new(x, rows, network.input().len());
-    let f = network.forward(weights, x_rows, &pass(threads), &mut ws).data.to_vec();
-    ws.output_and_delta().1[..c.len()].iter_mut().zip(&c).for_each(|(d, c)| *d = R::of(*c));
-    let n = network.layout().len();
-    let noisy = matches!(weights, Weights::Noisy(_));
-    let (mut centre, mut spread) = (vec![R::of(f64::NAN); n], vec![R::of(f64::NAN); if noisy { n } else { 0 }]);
-    let mut dx = vec![R::of(f64::NAN); x.len()];
-    let grad = Gradient { centre: &mut centre, spread: &mut spread };
-    network.backward(weights, x_rows, &pass(threads), &mut ws, grad, false, Some(&mut dx));
-    (f.iter().zip(&c).map(|(f, c)| f.f64() * c).sum(), [centre, spread, dx].concat())
-}
-
 #[test]
-fn gradients_in_weights_spreads_and_inputs() {
+fn every_network_conforms() {
     for (name, shape, indices, text) in networks() {
-        let network = build(text, shape);
-        let (n, x) = (network.layout().len(), inputs(shape, &indices, ROWS));
-        println!("{name}: {n} parameters");
-        let w: Vec<f64> = normals(11, n).iter().map(|z| 0.4 * z).collect();
-        let spread: Vec<f64> = normals(12, n).iter().map(|z| 0.05 + 0.2 * z.abs()).collect();
-        // An index has no gradient: it is held.
-        let held = |g: &mut [f64]| {
-            for row in g.chunks_mut(shape.len()) {
-                row[indices.clone()].iter_mut().for_each(|g| assert_eq!(std::mem::replace(g, 0.0), 0.0));
-            }
-        };
-        let at = |point: &[f64]| -> Vec<f64> {
-            let mut x = point.to_vec();
-            for (x, old) in x.chunks_mut(shape.len()).zip(inputs(shape, &indices, ROWS).chunks(shape.len())) {
-                x[indices.clone()].copy_from_slice(&old[indices.clone()]);
-            }
-            x
-        };
-        let fixed = |p: &[f64]| {
-            let (v, mut g) = value(&network, p[..n].into(), &at(&p[n..]), ROWS, Threads::One);
-            held(&mut g[n..]);
-            (v, g)
-        };
-        expect_gradient(fixed, &[&w[..], &x].concat(), TOLERANCE);
-        for noise in [RowNoise::Local, RowNoise::Flipout] {
-            let noisy = |p: &[f64]| {
-                let weights = Weights::Noisy(Noisy { noise, mean: &p[..n], spread: &p[n..2 * n] });
-                let (v, mut g) = value(&network, weights, &at(&p[2 * n..]), ROWS, Threads::One);
-                held(&mut g[2 * n..]);
-                (v, g)
-            };
-            expect_gradient(noisy, &[&w[..], &spread, &x].concat(), TOLERANCE);
-        }
-    }
-}
-
-#[test]
-fn the_same_bits_on_any_number_of_threads_and_about_the_same_numbers_in_f32() {
-    const MANY: usize = 600;
-    for (name, shape, indices, text) in networks() {
-        let network = build(text, shape);
-        let (n, x) = (network.layout().len(), inputs(shape, &indices, MANY));
-        let w: Vec<f64> = normals(11, n).iter().map(|z| 0.4 * z).collect();
-        let spread = vec![0.1; n];
-        let single = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<f32>>();
-        let (w32, x32) = (single(&w), single(&x));
-        let run = |threads| {
-            let noisy = |noise| Weights::Noisy(Noisy { noise, mean: &w, spread: &spread });
-            let double = [w[..].into(), noisy(RowNoise::Local), noisy(RowNoise::Flipout)];
-            let double = double.map(|w| value::<f64>(&network, w, &x, MANY, threads));
-            (double, value::<f32>(&network, w32[..].into(), &x32, MANY, threads))
-        };
-        let expected = run(Threads::One);
-        for threads in [1, 2, 4] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert!(pool.install(|| run(Threads::Pool)) == expected, "{name} on {threads} threads");
-        }
-        let (exact, narrow) = (&expected.0[0].1, &expected.1.1);
-        let size = (exact.iter().map(|v| v * v).sum::<f64>() / exact.len() as f64).sqrt();
-        for (a, b) in exact.iter().zip(narrow) {
-            // Sums of a few thousand rounded terms: √n·6e-8 of their size, a hundred times that for what cancels.
-            assert!((a - f64::from(*b)).abs() < 1e-4 * (size + a.abs()), "{name}: {a} {b}");
-        }
-    }
-}
-
-/// Factors of every affine block against one backward pass per row and output, and the vjp against the backward pass.
-#[test]
-fn jacobian_factors_are_brute_force() {
-    for (name, shape, indices, text) in networks() {
-        let network = std::sync::Arc::new(build(text, shape));
-        let (n, k, x) = (network.layout().len(), network.outputs(), inputs(shape, &indices, ROWS));
-        let w: Vec<f64> = normals(11, n).iter().map(|z| 0.4 * z).collect();
-        let blocks = network.affine_blocks().to_vec();
-        assert_eq!(blocks.iter().map(|b| b.len()).sum::<usize>(), n, "every parameter is in one block");
-        let rows = MatRef::new(&x, ROWS, shape.len());
-        let mut factors = JacobianFactors::<f64>::new(network.clone(), &blocks, ROWS);
-        factors.run(&w, rows, Threads::One);
-        let mut ws = Network::<f64>::workspace(&*network, 1);
-        let plain = Pass { mode: Mode::Plain, ..pass(Threads::One) };
-        for r in 0..ROWS {
-            let x = rows.slice(r, r + 1);
-            for o in 0..k {
-                let mut one = |grad: Option<&mut [f64]>, dx: &mut [f64]| {
-                    network.forward(w[..].into(), x, &plain, &mut ws);
-                    let (_, delta) = ws.output_and_delta();
-                    delta[..k].fill(0.0);
-                    delta[o] = 1.0;
-                    match grad {
-                        Some(g) => network.backward(w[..].into(), x, &plain, &mut ws, g.into(), false, Some(dx)),
-                        None => network.vjp(&w, x, &plain, &mut ws, 0, Some(dx)),
-                    }
-                };
-                let (mut grad, mut dx, mut by_vjp) = (vec![0.0; n], vec![0.0; x.cols], vec![f64::NAN; x.cols]);
-                one(Some(&mut grad), &mut dx);
-                one(None, &mut by_vjp);
-                assert!(dx.iter().zip(&by_vjp).all(|(a, b)| (a - b).abs() < 1e-13 * (1.0 + a.abs())), "{name}");
-                for (l, block) in blocks.iter().enumerate() {
-                    let mut j = vec![f64::NAN; block.len()];
-                    factors.jacobian(l, r, o, &mut j);
-                    for i in 0..block.rows() {
-                        for u in 0..block.units {
-                            // Rounding of sums over at most 36 positions.
-                            let (a, b) = (j[i * block.units + u], grad[block.index(i, u)]);
-                            assert!((a - b).abs() < 1e-12 * (1.0 + b.abs()), "{name}, block {l}: {a} {b}");
-                        }
-                    }
-                }
-            }
-        }
+        expect_network(name, build(text, shape), indices);
     }
 }
 
@@ -237,24 +95,7 @@ fn every_weight_belongs_to_the_unit_it_meets() {
 }
 
 #[test]
-fn dropout_masks_units_and_keeps_the_parameters() {
-    for (name, shape, indices, text) in networks() {
-        let network = build(text, shape);
-        let (n, x) = (network.layout().len(), inputs(shape, &indices, ROWS));
-        let w: Vec<f64> = normals(11, n).iter().map(|z| 0.4 * z).collect();
-        let dropping = network.with_dropout(0.3, 0.3).unwrap();
-        assert!(dropping.is_random() && !network.is_random(), "{name}");
-        let ranges = |n: &dyn AnyNetwork| n.affine_blocks().iter().map(|b| (b.start, b.kind)).collect::<Vec<_>>();
-        assert_eq!(ranges(&*dropping), ranges(&network), "{name}");
-        let run = |network: &dyn AnyNetwork, mode| {
-            let network: &dyn Network<f64> = network;
-            let mut ws = network.workspace(ROWS);
-            let pass = Pass { mode, ..pass(Threads::One) };
-            network.forward(w[..].into(), MatRef::new(&x, ROWS, shape.len()), &pass, &mut ws).data.to_vec()
-        };
-        assert_eq!(run(&*dropping, Mode::Plain), run(&network, Mode::Plain), "{name}");
-        assert_ne!(run(&*dropping, Mode::Draw(Key::new(1))), run(&network, Mode::Plain), "{name}");
-    }
+fn dropout_of_an_embedding_drops_vectors() {
     // The vector of a category is dropped as a whole, and never its index.
     let (_, shape, _, text) = networks().remove(2);
     let lines = build(text, shape).with_dropout(0.3, 0.3).unwrap().describe();
@@ -301,15 +142,15 @@ fn an_embedding_is_a_dense_layer_on_one_hot_rows() {
     let n = categories * size;
     let (w, mut with_bias) = (normals(1, n), normals(1, n));
     with_bias.resize(n + size, 0.0);
-    let (a, mut ga) = value(&embedding, w[..].into(), &index, rows, Threads::One);
-    let (b, gb) = value(&dense, with_bias[..].into(), &hot, rows, Threads::One);
+    let (a, mut ga) = network_value(&embedding, w[..].into(), &index, rows, Threads::One);
+    let (b, gb) = network_value(&dense, with_bias[..].into(), &hot, rows, Threads::One);
     assert!((a - b).abs() < 1e-12 * a.abs());
     ga.truncate(n);
     // Sums of seven terms, in another order.
     assert!(ga.iter().zip(&gb).all(|(a, b)| (a - b).abs() < 1e-13 * (1.0 + b.abs())));
     // What was never seen, or is no index, gives 0 and no gradient.
     for odd in [-1.0, 6.0, 0.5, f64::NAN, f64::INFINITY] {
-        let (v, g) = value(&embedding, w[..].into(), &[odd], 1, Threads::One);
+        let (v, g) = network_value(&embedding, w[..].into(), &[odd], 1, Threads::One);
         assert!(v == 0.0 && g[..n].iter().all(|g| *g == 0.0), "{odd}");
     }
 }

@@ -1,4 +1,4 @@
-//! Laplace's approximation: a Gaussian at the MAP whose precision is the curvature there (METHODS A3).
+//! Laplace's approximation: a Gaussian at the MAP whose precision is the curvature there.
 //!
 //! q(w) = N(w*, (G + δS⁻¹)⁻¹), w* = argmax log p(w, D), G the generalised Gauss–Newton matrix (`problem/curvature`) whole, as Kronecker
 //! factors or its diagonal, of all weights or of the last layer's; S the prior's covariance. δ (one, or one per layer) and normal noise are chosen

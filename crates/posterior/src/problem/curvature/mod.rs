@@ -30,6 +30,7 @@ use std::ops::Range;
 
 /// How much of the curvature is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Structure {
     /// All of it.
     Full,
