@@ -4,9 +4,10 @@ use super::{expect_same_on_threads, expect_settings};
 use crate::gradient::check_gradient;
 use posterior::Real;
 use posterior::nn::{
-    AnyNetwork, CustomLayer, Gradient, Graph, JacobianFactors, LayerSpec, MatRef, Mode, Network, NetworkSpec, Noisy,
-    Pass, RowNoise, Shape, Threads, Weights, layers,
+    AnyNetwork, CustomLayer, Gradient, Graph, LayerSpec, MatRef, Mode, Network, NetworkSpec, Noisy, Pass, RowNoise,
+    Shape, Threads, Weights, layers,
 };
+use posterior::problem::JacobianFactors;
 use posterior::rng::{Key, fill_normals};
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,8 +4,6 @@
 mod arrays;
 #[path = "../../examples/checkpoint.rs"]
 mod checkpoint;
-#[path = "../../examples/typed_options.rs"]
-mod typed_options;
 #[path = "../../examples/own_density.rs"]
 mod own_density;
 #[path = "../../examples/own_fitted_model.rs"]
@@ -16,6 +14,8 @@ mod own_layer;
 mod own_likelihood;
 #[path = "../../examples/own_method.rs"]
 mod own_method;
+#[path = "../../examples/typed_options.rs"]
+mod typed_options;
 
 #[test]
 fn arrays_in_and_predictions_out() {
