@@ -142,6 +142,9 @@ pub struct Recipe {
     /// normal, laplace, scale-mixture or log-uniform [default: normal]
     #[arg(long, value_name = "NAME")]
     pub prior: Option<String>,
+    /// The kernel of a Gaussian process (--method gp), as in "matern52(ard) + linear" [default: matern52(ard)]
+    #[arg(long, value_name = "EXPRESSION")]
+    pub kernel: Option<String>,
     /// Network, likelihood, prior and method from a TOML file; flags go over it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -25,7 +25,7 @@ mod verdict;
 
 pub use approximation::{PredictiveCheck, importance_weights};
 pub use chains::{ChainReport, GroupReport, Mixing, Quality};
-pub use diagnosis::Diagnosis;
+pub use diagnosis::{Diagnosis, LeftOut};
 pub use energy::e_bfmi;
 pub use ess::{ess, ess_bulk, ess_mean, ess_quantile, ess_std, ess_tail};
 pub use mcse::{mcse_mean, mcse_quantile, mcse_std};

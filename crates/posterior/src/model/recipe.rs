@@ -161,6 +161,12 @@ impl Recipe {
         let Some(entry) = self.method.name.as_deref().and_then(fitted::find_model) else {
             return Ok(Plan::Network(Box::new(self.resolve(encoder)?)));
         };
+        let given = !(self.network.layers.is_empty() || self.network == NetworkSpec::default());
+        let prior = self.prior != Choice::default() || !self.layer_priors.is_empty();
+        if let Some(what) = given.then_some("network").or(prior.then_some("prior over weights")) {
+            let what = format!("'{}' has no {what}, and one is given", entry.name);
+            return Err(Error::setting(what, "leave it out, or choose a method for networks"));
+        }
         let settings = entry.settings(&self.method.pairs())?;
         let (recipe, outcome, width) = self.outcome(encoder);
         let (chosen, likelihood) = recipe.resolve_likelihood(outcome, width, entry.real_likelihood)?;
@@ -171,7 +177,7 @@ impl Recipe {
             layer_priors: Vec::new(),
             method: Choice::resolved(entry.name, &settings),
         };
-        let estimator = (entry.build)(&settings)?;
+        let estimator = (entry.build)(&settings, &encoder.inputs)?;
         Ok(Plan::Model(Box::new(ResolvedModel { recipe, entry, settings, likelihood, estimator })))
     }
 
