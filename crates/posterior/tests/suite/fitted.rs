@@ -1,6 +1,6 @@
 //! A fitted model that is no network, registered from outside: fitted by name, predicting, saved, loaded, scored, diagnosed and attacked like any other.
 
-use posterior::apply::attack::{Attack, Reach, perturb};
+use posterior::apply::attack::{Attack, PerturbationBudget, perturb};
 use posterior::artifact;
 use posterior::data::{Column, Dataset, EncodeOptions, Table, Values};
 use posterior::diagnose::Diagnosis;
@@ -199,7 +199,7 @@ fn a_model_without_a_network_goes_the_whole_way() {
     let verdict = Diagnosis::new(&back, Some(&encoded), 100, Key::new(2)).unwrap().verdict;
     assert!(verdict.is_yes(), "{}", verdict.sentence());
     // Where nothing depends on the inputs an attack stays where it is.
-    let reach = Reach::new(&back.encoder, &rows);
+    let reach = PerturbationBudget::new(&back.encoder, &rows);
     let moved = perturb(&*back.fitted, &rows, &reach, Attack::Fgsm, 0.5, 10, Key::new(1)).unwrap();
     assert_eq!(moved.to::<f32>(), rows.x.to::<f32>());
     let refused = back.network("draws of weights are written").unwrap_err().to_string();

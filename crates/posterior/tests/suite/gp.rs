@@ -1,7 +1,7 @@
 //! Gaussian processes through the front door: fitted by name, saved, loaded, scored, diagnosed, attacked; golden numbers of an independent implementation.
 
 use super::gp_golden::GOLDEN;
-use posterior::apply::attack::{Attack, Reach, perturb};
+use posterior::apply::attack::{Attack, PerturbationBudget, perturb};
 use posterior::artifact;
 use posterior::data::{Column, EncodeOptions, Encoder, ReadOptions, Table};
 use posterior::diagnose::Diagnosis;
@@ -65,7 +65,7 @@ fn a_gaussian_process_goes_the_whole_way() {
     let left_out = diagnosis.leave_one_out.unwrap();
     assert!(left_out.rmse > 0.3 && left_out.rmse < 0.8 && left_out.rows == 80, "{left_out:?}");
     assert!(diagnosis.verdict.is_yes(), "{}", diagnosis.verdict.sentence());
-    let reach = Reach::new(&back.encoder, &rows.data);
+    let reach = PerturbationBudget::new(&back.encoder, &rows.data);
     let moved = perturb(&*back.fitted, &rows.data, &reach, Attack::Fgsm, 0.5, 10, Key::new(1)).unwrap();
     assert_ne!(moved.to::<f64>(), rows.data.x.to::<f64>());
     let again = fit_on(&data, gp("matern52(ard, columns=[x, z]) + hamming")).unwrap();
