@@ -1,11 +1,12 @@
-//! Benchmarks: `steps`, `predict`, `members` and `laplace [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`; and `fuzz`.
+//! Benchmarks: `steps`, `predict`, `members`, `laplace` and `gp [threads]`, `rng`, `sample METHOD`, `gap METHOD`, `published NAME`; and `fuzz`.
 //!
-//! The first four print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
+//! The first five print `RES <who> <workload> <min µs> <median µs> <p90 µs> <samples>`, the lines that the peers'
 //! scripts print too, so that one script can run them in turn. `WL=` filters workloads, `BUDGET=` sets seconds per workload.
 //! `sample`, `gap` and `published` print one JSON line per result.
 
 mod fuzz;
 mod gap;
+mod gp;
 mod laplace;
 mod members;
 mod memory;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Bounded = memory::Bounded;
 
-const USAGE: &str = "usage: posterior-bench steps | predict | members | laplace [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME | fuzz";
+const USAGE: &str = "usage: posterior-bench steps | predict | members | laplace | gp [threads] | rng | sample METHOD [key=value …] | gap METHOD [key=value …] | published NAME | fuzz";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Some("predict") => run(predict::run),
         Some("members") => run(members::run),
         Some("laplace") => run(laplace::run),
+        Some("gp") => run(gp::run),
         Some("rng") => run(rng::run),
         Some("sample") => sample::run(&args[1..]),
         Some("fuzz") => fuzz::run(&args[1..]),

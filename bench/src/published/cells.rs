@@ -70,6 +70,9 @@ pub(super) struct Cell {
     pub(super) log_likelihood: Option<f64>,
     pub(super) rmse: Option<f64>,
     pub(super) accuracy: Option<f64>,
+    /// log p(D) of the training rows, where the model knows it.
+    #[serde(default)]
+    pub(super) log_evidence: Option<f64>,
     /// Of fit and predictions, by the clock.
     pub(super) seconds: f64,
     /// The same in time of a core.
@@ -235,18 +238,26 @@ impl Loaded {
         let scores = self.scores(job, held_out);
         let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), cpu_seconds(Clock::Thread) - cpu);
         match scores {
-            Ok([log_likelihood, rmse, accuracy]) => {
-                Cell { log_likelihood, rmse, accuracy, seconds, cpu_seconds, failed: None }
+            Ok([log_likelihood, rmse, accuracy, log_evidence]) => {
+                Cell { log_likelihood, rmse, accuracy, log_evidence, seconds, cpu_seconds, failed: None }
             }
             Err(e) => {
                 let failed = Some(e.to_string());
-                Cell { log_likelihood: None, rmse: None, accuracy: None, seconds, cpu_seconds, failed }
+                Cell {
+                    log_likelihood: None,
+                    rmse: None,
+                    accuracy: None,
+                    log_evidence: None,
+                    seconds,
+                    cpu_seconds,
+                    failed,
+                }
             }
         }
     }
 
-    fn scores(&self, job: &Job, held_out: f64) -> posterior::Result<[Option<f64>; 3]> {
-        let Some(Split { train, validation }) = self.splits.get(job.split) else { return Ok([None; 3]) };
+    fn scores(&self, job: &Job, held_out: f64) -> posterior::Result<[Option<f64>; 4]> {
+        let Some(Split { train, validation }) = self.splits.get(job.split) else { return Ok([None; 4]) };
         let (train, test) = match held_out {
             0.0 => (train.clone(), validation.clone()),
             part => {
@@ -258,6 +269,7 @@ impl Loaded {
         let model = Model::fit(&job.recipe, &self.table.select(&train), &self.options, job.split as u64, &mut Silent)?;
         let rows = model.encoder.encode(&self.table.select(&test), true)?;
         let scored = model.score(&rows.data, &model.how(DRAWS))?;
-        Ok(["log_likelihood", "rmse", "accuracy"].map(|name| find(name)?.score(&scored)))
+        let [ll, rmse, accuracy] = ["log_likelihood", "rmse", "accuracy"].map(|name| find(name)?.score(&scored));
+        Ok([ll, rmse, accuracy, model.fitted.log_evidence()])
     }
 }

@@ -5,6 +5,7 @@
 
 mod cells;
 mod detection;
+mod gp;
 mod images;
 mod ranks;
 mod uci;
@@ -40,6 +41,7 @@ const OTHERS: &[Other] = &[
         detection::attack,
     ),
     ("uci", "six regressions, 20 splits each, by method, and the default against the best", uci::run),
+    ("gp-uci", "exact Gaussian processes on five regressions: log marginal likelihood and test scores", gp::run),
     ("ranks", "every method as it comes on eleven small sets: mean rank by log-likelihood", ranks::run),
 ];
 

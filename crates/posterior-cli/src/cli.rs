@@ -147,6 +147,9 @@ pub struct Recipe {
     pub likelihood: Option<String>,
     #[arg(long, value_name = "NAME", help = named(posterior::prior::priors().iter().map(|e| e.name), "normal"))]
     pub prior: Option<String>,
+    /// The kernel of a Gaussian process (--method gp), as in "matern52(ard) + linear" [default: matern52(ard)]
+    #[arg(long, value_name = "EXPRESSION")]
+    pub kernel: Option<String>,
     /// Network, likelihood, prior and method from a TOML file; flags go over it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

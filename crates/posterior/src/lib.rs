@@ -46,6 +46,7 @@ pub mod error;
 pub mod exact;
 pub mod family;
 pub mod fitted;
+pub mod gp;
 pub mod inference;
 pub mod kernel;
 pub mod likelihood;

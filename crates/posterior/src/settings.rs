@@ -66,6 +66,8 @@ pub enum Allowed {
     Above(f64, f64),
     /// one of these words
     OneOf(&'static [&'static str]),
+    /// any text, which its owner reads
+    Text,
 }
 
 impl fmt::Display for Allowed {
@@ -80,6 +82,7 @@ impl fmt::Display for Allowed {
             Allowed::Above(lo, hi) if hi.is_infinite() => write!(f, "a number above {lo}"),
             Allowed::Above(lo, hi) => write!(f, "a number above {lo}, at most {hi}"),
             Allowed::OneOf(words) => write!(f, "one of: {}", words.join(", ")),
+            Allowed::Text => write!(f, "a text"),
         }
     }
 }
@@ -145,6 +148,7 @@ impl Setting {
                 if v.is_finite() && v > lo && v <= hi { Ok(Value::Float(v)) } else { Err(wrong()) }
             }
             (Allowed::OneOf(words), Value::Text(v)) if words.contains(&v.as_str()) => Ok(value.clone()),
+            (Allowed::Text, Value::Text(_)) => Ok(value.clone()),
             _ => Err(wrong()),
         }
     }

@@ -84,6 +84,9 @@ fn as_json(model: &Model, d: &Diagnosis) -> Value {
             "verdict": w.verdict(),
         })
     });
+    let loo = d.leave_one_out.as_ref().map(
+        |l| json!({ "log_likelihood": l.log_likelihood, "rmse": l.rmse, "coverage_90": l.coverage, "rows": l.rows }),
+    );
     let check = d.check.map(|c| {
         json!({ "name": c.name, "value": c.value, "expected": c.expected, "z": c.z, "rows": c.rows, "holds": c.holds() })
     });
@@ -92,6 +95,7 @@ fn as_json(model: &Model, d: &Diagnosis) -> Value {
         "chains": d.chains.as_ref().map(chains_json),
         "weights": weights,
         "check": check,
+        "leave_one_out": loo,
         "trust": d.verdict.trust,
         "reason": d.verdict.reason,
         "advice": d.verdict.advice,
@@ -150,6 +154,14 @@ fn as_text(model: &Model, d: &Diagnosis) -> String {
             "weights",
             format!("{} draws, worth {} from the posterior", grouped(w.raw().len()), number(w.ess())),
         ));
+    }
+    if let Some(l) = &d.leave_one_out {
+        rows.push((
+            "left out",
+            format!("every row predicted from the other {}, in closed form", count(l.rows - 1, "row")),
+        ));
+        rows.push(("log_likelihood", number(l.log_likelihood)));
+        rows.push(("rmse", number(l.rmse)));
     }
     if let Some(c) = &d.check {
         rows.push((

@@ -219,7 +219,12 @@ fn rows(
             "data",
             format!("{} rows, {}, target {target}", grouped(model.rows), count(model.fitted.input().len(), "input")),
         ),
-        ("network", format!("{} ({} parameters)", model.fitted.describe(), grouped(model.fitted.parameters()))),
+        match model.fitted.as_network() {
+            Some(_) => {
+                ("network", format!("{} ({} parameters)", model.fitted.describe(), grouped(model.fitted.parameters())))
+            }
+            None => ("function", model.fitted.describe()),
+        },
         ("method", method(model, asked.method.name.is_none())),
     ];
     let real = matches!(model.encoder.target_kind(), TargetKind::Real(_));

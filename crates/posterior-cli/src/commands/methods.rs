@@ -3,6 +3,7 @@
 use crate::cli::Methods;
 use crate::output::{json, print, table};
 use posterior::error::suggest;
+use posterior::fitted::MODELS;
 use posterior::inference::METHODS;
 use posterior::likelihood::LIKELIHOODS;
 use posterior::prior::PRIORS;
@@ -27,6 +28,13 @@ fn entries() -> Vec<Entry> {
         gives: Some(m.gives),
         settings: m.settings,
     });
+    let models = MODELS.iter().map(|m| Entry {
+        section: "method",
+        name: m.name,
+        summary: m.summary,
+        gives: Some(m.gives),
+        settings: m.settings,
+    });
     let likelihoods = LIKELIHOODS.iter().map(|l| Entry {
         section: "likelihood",
         name: l.name,
@@ -41,7 +49,7 @@ fn entries() -> Vec<Entry> {
         gives: None,
         settings: p.settings,
     });
-    methods.chain(likelihoods).chain(priors).collect()
+    methods.chain(models).chain(likelihoods).chain(priors).collect()
 }
 
 pub fn run(args: &Methods) -> anyhow::Result<()> {

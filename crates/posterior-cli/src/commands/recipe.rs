@@ -4,6 +4,7 @@ use crate::cli;
 use anyhow::bail;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NETWORKS, NetworkSpec};
+use posterior::settings::Value;
 
 /// The configuration file's recipe, or the default one, with the flags laid over it.
 pub fn from_flags(flags: &cli::Recipe, method: Option<&str>) -> anyhow::Result<Recipe> {
@@ -51,6 +52,9 @@ fn over(mut recipe: Recipe, flags: &cli::Recipe, method: Option<&str>) -> anyhow
     choose(&mut recipe.likelihood, flags.likelihood.as_deref());
     choose(&mut recipe.prior, flags.prior.as_deref());
     choose(&mut recipe.method, method);
+    if let Some(kernel) = &flags.kernel {
+        recipe.method.settings.insert("kernel".to_owned(), Value::Text(kernel.clone()));
+    }
     for set in &flags.set {
         recipe.set(set).map_err(|e| anyhow::anyhow!("--set {set}: {e}"))?;
     }

@@ -174,6 +174,7 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
                 settings: &model.settings,
                 likelihood: model.likelihood.clone(),
                 input: manifest.encoder.input_shape(),
+                inputs: &manifest.encoder.inputs,
                 log_evidence: manifest.log_evidence,
                 tensors: &|name| wide(&file.tensor(name).ok()?),
             };

@@ -47,9 +47,14 @@ impl PredictiveCheck {
         }
         let bounds = predictive.quantiles(&[0.05, 0.95]);
         let inside = bounds.chunks(2).zip(y).filter(|(b, y)| b[0] <= **y && **y <= b[1]).count();
-        let (value, expected) = (inside as f64 / n, 0.9);
-        let z = (value - expected) / (expected * (1.0 - expected) / n).sqrt();
-        PredictiveCheck { name: "coverage_90", value, expected, z, rows: y.len() }
+        PredictiveCheck::of_coverage(inside as f64 / n, y.len())
+    }
+
+    /// From the part of so many rows that lies inside its 90 % interval.
+    pub(super) fn of_coverage(value: f64, rows: usize) -> PredictiveCheck {
+        let expected = 0.9;
+        let z = (value - expected) / (expected * (1.0 - expected) / rows as f64).sqrt();
+        PredictiveCheck { name: "coverage_90", value, expected, z, rows }
     }
 
     /// Whether predictions are not more certain than they ought to be, beyond chance.

@@ -7,6 +7,8 @@ use crate::convergence::{Weights, importance_weights};
 use crate::data::{Encoded, TargetKind};
 use crate::error::{Error, Result};
 use crate::fitted::{Mixing, NetworkFit};
+use crate::gp::LeaveOneOut;
+use crate::math::special::normal_quantile;
 use crate::model::Model;
 use crate::rng::{Key, Purpose};
 
@@ -24,8 +26,37 @@ pub struct Diagnosis {
     pub weights: Option<Weights>,
     /// Outcomes against predictions, where they are known and needed.
     pub check: Option<PredictiveCheck>,
+    /// Of a model with a closed form for it.
+    pub leave_one_out: Option<LeftOut>,
     /// What it comes to.
     pub verdict: Verdict,
+}
+
+/// Rows of a fit predicted from the others, in the user's units.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeftOut {
+    /// Mean log density.
+    pub log_likelihood: f64,
+    /// Root mean squared error.
+    pub rmse: f64,
+    /// Fraction of rows inside their 90 % interval.
+    pub coverage: f64,
+    /// Rows.
+    pub rows: usize,
+}
+
+impl LeftOut {
+    fn new(out: &LeaveOneOut, unit: f64) -> LeftOut {
+        let n = out.residual.len() as f64;
+        let bound = normal_quantile(0.95);
+        let inside = out.residual.iter().zip(&out.std).filter(|(r, s)| r.abs() <= bound * **s).count();
+        LeftOut {
+            log_likelihood: out.log_density().iter().sum::<f64>() / n - unit.ln(),
+            rmse: unit * (out.residual.iter().map(|r| r * r).sum::<f64>() / n).sqrt(),
+            coverage: inside as f64 / n,
+            rows: out.residual.len(),
+        }
+    }
 }
 
 impl Diagnosis {
@@ -42,19 +73,19 @@ impl Diagnosis {
             })?;
             let report = ChainReport::new(fit, chains, mixing);
             let verdict = Verdict::of(&report.findings(), report.praise());
-            return Ok(Diagnosis { chains: Some(report), weights: None, check: None, verdict });
+            return Ok(Diagnosis { chains: Some(report), weights: None, check: None, leave_one_out: None, verdict });
         }
         if let Some(weights) = posterior.log_weights() {
             let weights = Weights::new(weights);
             let verdict =
                 Verdict::of(&weighted(&weights), format!("{} ({} draws)", praise(&weights), weights.raw().len()));
-            return Ok(Diagnosis { chains: None, weights: Some(weights), check: None, verdict });
+            return Ok(Diagnosis { chains: None, weights: Some(weights), check: None, leave_one_out: None, verdict });
         }
         if posterior.is_point() {
             let reason = "a single set of weights says nothing of what else they could be".to_owned();
             let advice = "a method with a posterior, such as mean-field".to_owned();
             let verdict = Verdict::of(&[Finding { leaves: Trust::Nothing, reason, advice }], String::new());
-            return Ok(Diagnosis { chains: None, weights: None, check: None, verdict });
+            return Ok(Diagnosis { chains: None, weights: None, check: None, leave_one_out: None, verdict });
         }
         let rows = fitted_rows(model, rows, posterior.kind())?;
         Diagnosis::of_approximation(model, fit, rows, draws, key)
@@ -62,10 +93,23 @@ impl Diagnosis {
 
     /// Of a model without weights: its predictions are all there is to judge.
     fn of_predictions(model: &Model, rows: Option<&Encoded>) -> Result<Diagnosis> {
+        if let Some(out) = model.fitted.leave_one_out() {
+            let left_out = LeftOut::new(out, model.encoder.target_scale().1);
+            let check = PredictiveCheck::of_coverage(left_out.coverage, left_out.rows);
+            let findings: Vec<Finding> = too_sure(&check).into_iter().collect();
+            let verdict = Verdict::of(&findings, format!("each predicted from the others, {}", check.clause()));
+            return Ok(Diagnosis {
+                chains: None,
+                weights: None,
+                check: Some(check),
+                leave_one_out: Some(left_out),
+                verdict,
+            });
+        }
         let check = predictive_check(model, fitted_rows(model, rows, model.fitted.kind())?)?;
         let findings: Vec<Finding> = too_sure(&check).into_iter().collect();
         let verdict = Verdict::of(&findings, check.clause());
-        Ok(Diagnosis { chains: None, weights: None, check: Some(check), verdict })
+        Ok(Diagnosis { chains: None, weights: None, check: Some(check), leave_one_out: None, verdict })
     }
 
     fn of_approximation(model: &Model, fit: &NetworkFit, rows: &Encoded, draws: usize, key: Key) -> Result<Diagnosis> {
@@ -99,7 +143,7 @@ impl Diagnosis {
             format!("the approximation is near the posterior of the weights ({}) and {}", measure(w), check.clause())
         });
         let verdict = Verdict::of(&findings, near);
-        Ok(Diagnosis { chains: None, weights, check: Some(check), verdict })
+        Ok(Diagnosis { chains: None, weights, check: Some(check), leave_one_out: None, verdict })
     }
 }
 

@@ -15,6 +15,6 @@ pub use crate::convergence::*;
 pub use crate::fitted::Mixing;
 pub use approximation::PredictiveCheck;
 pub use chains::ChainReport;
-pub use diagnosis::Diagnosis;
+pub use diagnosis::{Diagnosis, LeftOut};
 pub use selftest::{Agreement, SELFTESTED, selftest};
 pub use verdict::{Finding, Trust, Verdict};

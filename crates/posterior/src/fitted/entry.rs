@@ -4,7 +4,7 @@
 //! gives a [`Fitted`]. Network, prior and method of a recipe together are an estimator too ([`Resolved`](crate::model::Resolved)).
 
 use super::Fitted;
-use crate::data::Dataset;
+use crate::data::{Dataset, Inputs};
 use crate::error::{Error, Result};
 use crate::inference::{self, FitSummary, Observer};
 use crate::likelihood::Likelihood;
@@ -44,6 +44,8 @@ pub struct Restoring<'a> {
     pub likelihood: Arc<dyn Likelihood>,
     /// Shape of one row's inputs.
     pub input: Shape,
+    /// How the inputs are encoded.
+    pub inputs: &'a Inputs,
     /// The evidence that the file tells.
     pub log_evidence: Option<f64>,
     /// The tensors of the file by name, as [`Fitted::save`] gave them; all numbers were checked to be finite.
@@ -76,14 +78,14 @@ pub struct ModelEntry {
     pub settings: &'static [Setting],
     /// The likelihood of real outcomes where the user names none.
     pub real_likelihood: &'static str,
-    /// Makes the estimator from checked settings.
-    pub build: fn(&Settings) -> Result<Box<dyn Estimator>>,
+    /// Makes the estimator from checked settings, for inputs that are encoded like this.
+    pub build: fn(&Settings, &Inputs) -> Result<Box<dyn Estimator>>,
     /// Makes the model from what its file holds.
     pub restore: fn(&Restoring<'_>) -> Result<Arc<dyn Fitted>>,
 }
 
 /// Every model that is built in and no network.
-pub const MODELS: &[ModelEntry] = &[];
+pub const MODELS: &[ModelEntry] = &[crate::gp::ENTRY];
 
 static REGISTERED: Registry<ModelEntry> = Registry::new("method", MODELS, |m| m.name);
 

@@ -17,6 +17,7 @@ pub use network::NetworkFit;
 
 use crate::data::Values;
 use crate::error::Result;
+use crate::gp::LeaveOneOut;
 use crate::likelihood::Likelihood;
 use crate::nn::Shape;
 use crate::predict::{Link, Predictive, TargetScale};
@@ -133,6 +134,11 @@ pub trait Fitted: Send + Sync + Debug {
 
     /// Itself, where it is a network with a posterior over its weights: what weights can be inspected, compressed or diagnosed by.
     fn as_network(&self) -> Option<&NetworkFit>;
+
+    /// Every row of the fit predicted from the others, where that has a closed form.
+    fn leave_one_out(&self) -> Option<&LeaveOneOut> {
+        None
+    }
 }
 
 /// Numbers and bytes of a model file, by name.

@@ -199,6 +199,12 @@ impl Recipe {
             let what = format!("two methods are named '{}'", entry.name);
             return Err(Error::setting(what, "register the one of another crate under another name"));
         }
+        let given = !(self.network.layers.is_empty() || self.network == NetworkSpec::default());
+        let prior = self.prior != Choice::default() || !self.layer_priors.is_empty();
+        if let Some(what) = given.then_some("network").or(prior.then_some("prior over weights")) {
+            let what = format!("'{}' has no {what}, and one is given", entry.name);
+            return Err(Error::setting(what, "leave it out, or choose a method for networks"));
+        }
         let settings = entry.settings(&self.method.pairs())?;
         let (recipe, outcome, width) = self.outcome(encoder);
         let (chosen, likelihood) = recipe.resolve_likelihood(outcome, width, entry.real_likelihood)?;
@@ -209,7 +215,7 @@ impl Recipe {
             layer_priors: Vec::new(),
             method: Choice::resolved(entry.name, &settings),
         };
-        let estimator = (entry.build)(&settings)?;
+        let estimator = (entry.build)(&settings, &encoder.inputs)?;
         Ok(Plan::Model(Box::new(ResolvedModel { recipe, entry, settings, likelihood, estimator })))
     }
 

@@ -141,7 +141,7 @@ const LEVEL: ModelEntry = ModelEntry {
     gives: "a normal for the level",
     settings: &[SCALE],
     real_likelihood: "gaussian",
-    build: |settings: &Settings| Ok(Box::new(LevelEstimator { scale: settings.float("scale")? })),
+    build: |settings: &Settings, _| Ok(Box::new(LevelEstimator { scale: settings.float("scale")? })),
     restore: |r: &Restoring<'_>| {
         let level = r.tensor("level", 3)?;
         Ok(Arc::new(Level {

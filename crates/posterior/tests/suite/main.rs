@@ -19,6 +19,8 @@ mod extremes;
 mod families;
 mod faults;
 mod fitted;
+mod gp;
+mod gp_golden;
 mod gradients;
 mod import;
 mod importance;

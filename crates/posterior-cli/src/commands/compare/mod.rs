@@ -15,8 +15,11 @@ use cell::Outcome;
 use posterior::artifact::write_file;
 use posterior::data::{EncodeOptions, Encoder, Split, Table};
 use posterior::error::suggest;
+use posterior::fitted::{MODELS, find_model};
 use posterior::inference::{METHODS, find};
+use posterior::model::Choice;
 use posterior::model::Recipe;
+use posterior::nn::NetworkSpec;
 use posterior::predict::Predictive;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -75,21 +78,28 @@ pub fn run(args: &Compare) -> anyhow::Result<()> {
 
 fn plan(args: &Compare) -> anyhow::Result<Plan> {
     let mut names: Vec<&'static str> = Vec::new();
-    let all: Vec<String> = METHODS.iter().map(|m| m.name.to_owned()).collect();
+    let all: Vec<String> =
+        METHODS.iter().map(|m| m.name).chain(MODELS.iter().map(|m| m.name)).map(String::from).collect();
     let given = if args.methods.is_empty() { &all } else { &args.methods };
     for name in given.iter().chain(&args.reference) {
-        let entry = find(name.trim())?;
-        if !names.contains(&entry.name) {
-            names.push(entry.name);
+        let name = match find_model(name.trim()) {
+            Some(model) => model.name,
+            None => find(name.trim())?.name,
+        };
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let reference = args.reference.as_ref().and_then(|r| names.iter().position(|n| n == r));
     let base = recipe::from_flags(&args.recipe, None)?;
-    let known = |method: &str, key: &str| find(method).is_ok_and(|m| m.settings.iter().any(|s| s.name == key));
+    let settings_of = |method: &str| match find_model(method) {
+        Some(model) => model.settings,
+        None => find(method).map_or(&[][..], |m| m.settings),
+    };
+    let known = |method: &str, key: &str| settings_of(method).iter().any(|s| s.name == key);
     for key in base.method.settings.keys() {
         if !names.iter().any(|n| known(n, key)) {
-            let settings: Vec<&str> =
-                names.iter().filter_map(|n| find(n).ok()).flat_map(|m| m.settings.iter().map(|s| s.name)).collect();
+            let settings: Vec<&str> = names.iter().flat_map(|n| settings_of(n).iter().map(|s| s.name)).collect();
             anyhow::bail!("none of the methods has a setting '{key}'; {}", suggest(key, settings));
         }
     }
@@ -102,7 +112,12 @@ fn plan(args: &Compare) -> anyhow::Result<Plan> {
         let mut recipe = base.clone();
         recipe.method.name = Some(name.to_owned());
         recipe.method.settings.retain(|key, _| known(name, key));
-        let resolved = recipe.resolve(&encoder)?.recipe;
+        if find_model(name).is_some() {
+            // Network and prior are those of the others.
+            (recipe.network, recipe.prior) = (NetworkSpec::default(), Choice::default());
+            recipe.layer_priors.clear();
+        }
+        let resolved = recipe.plan(&encoder)?.into_recipe();
         let identity = serde_json::to_string(&[&recipe, &resolved])?;
         Ok(Named { name, recipe, identity })
     };
