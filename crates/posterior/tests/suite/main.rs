@@ -47,5 +47,7 @@ mod same_bits;
 mod samplers;
 mod scores;
 mod simulated_calibration;
+mod sites;
 mod source;
 mod swag;
+mod targets;
