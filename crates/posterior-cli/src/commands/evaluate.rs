@@ -6,7 +6,7 @@ use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
-use posterior::data::Target;
+use posterior::data::{Encoded, Target};
 use posterior::likelihood::Outcome;
 use posterior::model::Model;
 use posterior::predict::Predictive;
@@ -26,13 +26,13 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let data = read(&args.data, Some(&model.encoder))?;
-    let encoded = model.encoder.encode(&data, true)?;
-    notes(&args.common, &encoded.warnings);
+    let Encoded { data: encoded, kept_rows, warnings } = model.encoder.encode(&data, true)?;
+    notes(&args.common, &warnings);
     // The table is as large as what was made of it, and only a page shows its columns.
-    let table_of_page = args.report.is_some().then(|| data.select(&encoded.kept_rows));
-    drop(data);
-    let encoded = encoded.data;
-    let mut builder = ScoreBuilder::new(model.likelihood().outcome(), Needs::all());
+    let table_of_page = args.report.is_some().then(|| data.select(&kept_rows));
+    drop((data, kept_rows));
+    let outcome = model.likelihood().outcome();
+    let mut builder = ScoreBuilder::new(outcome, Needs::all()).with_room(encoded.y.len());
     let mut conformal = Conformal::of(&model);
     let each = encoded.targets;
     model.predict_blocks(&encoded.x, &how(&model, args.draws, args.moments, &args.common), |part, raw| {

@@ -180,7 +180,7 @@ impl Model {
     pub fn score(&self, rows: &Dataset, how: &How) -> Result<Scored> {
         let y = self.encoder.decode_target(&rows.y);
         let targets = self.likelihood().sites() * self.likelihood().targets().max(1);
-        let mut builder = ScoreBuilder::new(self.likelihood().outcome(), Needs::all());
+        let mut builder = ScoreBuilder::new(self.likelihood().outcome(), Needs::all()).with_room(y.len());
         self.predict_blocks(&rows.x, how, |part, raw| {
             builder.push(&self.calibrated(raw), &y[part.start * targets..part.end * targets]);
             Ok(())

@@ -100,6 +100,21 @@ impl ScoreBuilder {
         }
     }
 
+    /// With room for so many real outcomes or counts in all: vectors that grow are copied, and hold twice as much while they are.
+    pub fn with_room(mut self, outcomes: usize) -> ScoreBuilder {
+        let s = &mut self.scored;
+        let Some(real) = &mut s.real else { return self };
+        s.y.reserve_exact(outcomes);
+        [&mut real.mean, &mut real.epistemic, &mut real.aleatoric].map(|v| v.reserve_exact(outcomes));
+        let room = |wanted: bool| if wanted { outcomes } else { 0 };
+        s.log_likelihood.reserve_exact(room(s.needs.log_likelihood));
+        s.crps.reserve_exact(room(s.needs.crps));
+        s.inside.reserve_exact(room(s.needs.intervals));
+        s.ends.reserve_exact(room(s.needs.intervals));
+        s.pit.reserve_exact(room(s.needs.pit));
+        self
+    }
+
     /// The next rows, with their outcomes in the user's units.
     pub fn push(&mut self, predictive: &Predictive, y: &[f64]) {
         let s = &mut self.scored;
