@@ -105,7 +105,7 @@ impl ScoreBuilder {
         let s = &mut self.scored;
         let Some(real) = &mut s.real else { return self };
         s.y.reserve_exact(outcomes);
-        [&mut real.mean, &mut real.epistemic, &mut real.aleatoric].map(|v| v.reserve_exact(outcomes));
+        [&mut real.mean, &mut real.epistemic, &mut real.aleatoric].into_iter().for_each(|v| v.reserve_exact(outcomes));
         let room = |wanted: bool| if wanted { outcomes } else { 0 };
         s.log_likelihood.reserve_exact(room(s.needs.log_likelihood));
         s.crps.reserve_exact(room(s.needs.crps));
