@@ -4,8 +4,8 @@ use super::{data_files, how, read, tell_guarded};
 use crate::cli::Attack as Args;
 use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
-use posterior::apply::attack::{Attack, Reach, perturb};
-use posterior::apply::detect::{Detection, Doubt, detect, doubts, fooled};
+use posterior::apply::attack::{Attack, PerturbationBudget, perturb};
+use posterior::apply::detect::{Detection, UncertaintyScore, detect, fooled, uncertainty_scores};
 use posterior::artifact;
 use posterior::data::{Dataset, Table, Values};
 use posterior::fitted::Route;
@@ -25,7 +25,7 @@ const FOOLED: &str = "fooled: rows told right before and wrong now; of these: pa
 struct Seen {
     epsilon: f64,
     scores: Vec<(&'static str, f64)>,
-    doubts: Vec<Doubt>,
+    uncertainty_scores: Vec<UncertaintyScore>,
     /// The class of every row, where there are classes.
     predicted: Option<Vec<usize>>,
     out: Option<PathBuf>,
@@ -49,11 +49,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let scores = SCORES.iter().filter_map(|name| Some((*name, find(name)?.score(&scored)?))).collect();
         let classes = (model.likelihood().outcome() == Outcome::Class).then(|| predictive.classes());
         let predicted = classes.map(|c| (0..predictive.rows()).map(|n| c.predicted(n)).collect());
-        Ok(Seen { epsilon, scores, doubts: doubts(&predictive, model.likelihood().outcome()), predicted, out })
+        Ok(Seen {
+            epsilon,
+            scores,
+            uncertainty_scores: uncertainty_scores(&predictive, model.likelihood().outcome()),
+            predicted,
+            out,
+        })
     };
     let clean = look(&encoded.data.x, 0.0, None)?;
-    let reach = Reach::new(&model.encoder, &encoded.data);
-    if reach.unit.iter().all(|u| *u == 0.0) {
+    let budget = PerturbationBudget::new(&model.encoder, &encoded.data);
+    if budget.unit.iter().all(|u| *u == 0.0) {
         anyhow::bail!(
             "{}: no column of numbers could be changed; attacks leave text and true/false alone",
             args.data.data.display()
@@ -62,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let rows = data.select(&encoded.kept_rows);
     let mut seen = vec![clean];
     for (epsilon, path) in args.epsilon.iter().zip(places) {
-        let x = perturb(&*model.fitted, &encoded.data, &reach, kind, *epsilon, how.draws, how.key)?;
+        let x = perturb(&*model.fitted, &encoded.data, &budget, kind, *epsilon, how.draws, how.key)?;
         write(args, &model, &x, &rows, &path)?;
         seen.push(look(&x, *epsilon, Some(path))?);
     }
@@ -94,14 +100,14 @@ fn write(args: &Args, model: &Model, x: &Values, rows: &Table, path: &Path) -> a
     Ok(artifact::write_file(path, &changed.to_bytes()?)?)
 }
 
-fn detections(changed: &[Doubt], clean: &Seen) -> Vec<Detection> {
-    clean.doubts.iter().zip(changed).filter_map(|(known, other)| detect(known, other)).collect()
+fn detections(changed: &[UncertaintyScore], clean: &Seen) -> Vec<Detection> {
+    clean.uncertainty_scores.iter().zip(changed).filter_map(|(known, other)| detect(known, other)).collect()
 }
 
 /// How many rows fooled the model, and how well those are found, where there are classes.
 fn detections_of_fooled(seen: &Seen, clean: &Seen, y: &[f64]) -> Option<(usize, Vec<Detection>)> {
     let rows = fooled(y, clean.predicted.as_ref()?, seen.predicted.as_ref()?);
-    let of_rows: Vec<Doubt> = seen.doubts.iter().map(|d| d.of_rows(&rows)).collect();
+    let of_rows: Vec<UncertaintyScore> = seen.uncertainty_scores.iter().map(|d| d.of_rows(&rows)).collect();
     Some((rows.len(), detections(&of_rows, clean)))
 }
 
@@ -119,7 +125,7 @@ fn as_json(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> Value {
         row.extend(s.scores.iter().map(|(name, v)| ((*name).to_owned(), json!(v))));
         if let Some(path) = &s.out {
             row.insert("file".to_owned(), json!(path.display().to_string()));
-            let found = detections(&s.doubts, &seen[0]);
+            let found = detections(&s.uncertainty_scores, &seen[0]);
             let by = |found: &[Detection], value: &dyn Fn(&Detection) -> f64| {
                 let of = |d: &Detection| (d.measure.to_owned(), json!((!d.constant).then(|| value(d))));
                 Value::Object(found.iter().map(of).collect())
@@ -139,7 +145,7 @@ fn as_json(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> Value {
 fn as_text(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> String {
     let mut head = vec!["epsilon".to_owned()];
     head.extend(seen[0].scores.iter().map(|(name, _)| (*name).to_owned()));
-    head.extend(seen[0].doubts.iter().map(|d| format!("by {}", d.measure)));
+    head.extend(seen[0].uncertainty_scores.iter().map(|d| format!("by {}", d.measure)));
     if seen[0].predicted.is_some() {
         head.extend(["fooled".to_owned(), "of these".to_owned()]);
     }
@@ -150,7 +156,7 @@ fn as_text(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> String 
             let found: Vec<String> = match s.out {
                 Some(_) => {
                     let said = |d: &Detection| if d.constant { String::new() } else { number(d.tpr_at_fpr5) };
-                    let all = detections(&s.doubts, &seen[0]);
+                    let all = detections(&s.uncertainty_scores, &seen[0]);
                     let of_fooled = detections_of_fooled(s, &seen[0], &data.y).map(|(rows, found)| {
                         let useful = found.iter().filter(|d| !d.constant).map(|d| d.tpr_at_fpr5);
                         [grouped(rows), useful.reduce(f64::max).map_or_else(String::new, number)]

@@ -47,27 +47,27 @@ impl Attack {
 
 /// How far each encoded input may be moved, and where it must stay.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reach {
+pub struct PerturbationBudget {
     /// Largest change per ε, one per input.
     pub unit: Vec<f64>,
     /// Lowest and highest encoded value of any input.
     pub range: (f64, f64),
 }
 
-impl Reach {
+impl PerturbationBudget {
     /// For inputs encoded this way; the pixels of images stay between 0 and 1, or as far beyond as those of the data go.
-    pub fn new(encoder: &Encoder, data: &Dataset) -> Reach {
+    pub fn new(encoder: &Encoder, data: &Dataset) -> PerturbationBudget {
         match &encoder.inputs {
             Inputs::Columns(features) => {
                 let unit = |kind: &FeatureKind| if matches!(kind, FeatureKind::Standard(_)) { 1.0 } else { 0.0 };
                 let unit = features.iter().flat_map(|f| vec![unit(&f.kind); f.kind.width()]).collect();
-                Reach { unit, range: (f64::NEG_INFINITY, f64::INFINITY) }
+                PerturbationBudget { unit, range: (f64::NEG_INFINITY, f64::INFINITY) }
             }
             Inputs::Images { scale, .. } => {
                 let pixels = data.x.to::<f32>();
                 let ends = pixels.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |e, p| (e.0.min(*p), e.1.max(*p)));
                 let range = (scale.apply(0.0).min(f64::from(ends.0)), scale.apply(1.0).max(f64::from(ends.1)));
-                Reach { unit: vec![1.0 / scale.std; data.shape.len()], range }
+                PerturbationBudget { unit: vec![1.0 / scale.std; data.shape.len()], range }
             }
         }
     }
@@ -187,18 +187,18 @@ fn keep_the_rest(classes: usize, y: &[f64], d_f: &mut [f64]) {
 pub fn perturb(
     fitted: &dyn Fitted,
     data: &Dataset,
-    reach: &Reach,
+    budget: &PerturbationBudget,
     attack: Attack,
     epsilon: f64,
     draws: usize,
     key: Key,
 ) -> Result<Values> {
     let original = data.x.to::<f32>();
-    let width = reach.unit.len();
-    let bound = |i: usize| epsilon * reach.unit[i % width];
+    let width = budget.unit.len();
+    let bound = |i: usize| epsilon * budget.unit[i % width];
     let inside = |i: usize, v: f64| {
         let (x, b) = (f64::from(original[i]), bound(i));
-        if b == 0.0 { original[i] } else { v.clamp(x - b, x + b).clamp(reach.range.0, reach.range.1) as f32 }
+        if b == 0.0 { original[i] } else { v.clamp(x - b, x + b).clamp(budget.range.0, budget.range.1) as f32 }
     };
     // Downhill in the log-likelihood; where the gradient is 0 there is nowhere to go.
     let step = |x: &[f32], size: f64| -> Result<Vec<f32>> {

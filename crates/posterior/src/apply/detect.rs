@@ -11,18 +11,18 @@ use crate::score::Roc;
 
 /// A measure of doubt with its value at every row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Doubt {
+pub struct UncertaintyScore {
     /// total, aleatoric, epistemic, disagreement or max_probability.
     pub measure: &'static str,
     /// One number per row; more is more doubt.
     pub values: Vec<f64>,
 }
 
-impl Doubt {
+impl UncertaintyScore {
     /// The same about some of the rows.
     #[must_use]
-    pub fn of_rows(&self, rows: &[usize]) -> Doubt {
-        Doubt { measure: self.measure, values: rows.iter().map(|n| self.values[*n]).collect() }
+    pub fn of_rows(&self, rows: &[usize]) -> UncertaintyScore {
+        UncertaintyScore { measure: self.measure, values: rows.iter().map(|n| self.values[*n]).collect() }
     }
 }
 
@@ -38,13 +38,13 @@ pub fn fooled(y: &[f64], before: &[usize], after: &[usize]) -> Vec<usize> {
 }
 
 /// Every measure of doubt that the kind of outcome has.
-pub fn doubts(predictive: &Predictive, outcome: Outcome) -> Vec<Doubt> {
+pub fn uncertainty_scores(predictive: &Predictive, outcome: Outcome) -> Vec<UncertaintyScore> {
     // A row of several outcomes has the mean of their entropies, or the root mean square of their standard deviations in those of the targets.
     let (each, targets) = (predictive.outcomes_per_row(), predictive.likelihood().targets().max(1));
     let rows = predictive.rows() * targets / each;
     let of = |measure, value: &dyn Fn(usize) -> f64| {
         let mean = |n: usize| (n * each..(n + 1) * each).map(value).sum::<f64>() / each as f64;
-        Doubt { measure, values: (0..rows).map(|n| if each == 1 { value(n) } else { mean(n) }).collect() }
+        UncertaintyScore { measure, values: (0..rows).map(|n| if each == 1 { value(n) } else { mean(n) }).collect() }
     };
     if outcome == Outcome::Class {
         let c = predictive.classes();
@@ -62,8 +62,8 @@ pub fn doubts(predictive: &Predictive, outcome: Outcome) -> Vec<Doubt> {
             return of(measure, std);
         }
         let square = |i: usize| (std(i) / predictive.target_scale(i % targets).1).powi(2);
-        let Doubt { measure, values } = of(measure, &square);
-        Doubt { measure, values: values.into_iter().map(f64::sqrt).collect() }
+        let UncertaintyScore { measure, values } = of(measure, &square);
+        UncertaintyScore { measure, values: values.into_iter().map(f64::sqrt).collect() }
     };
     vec![
         of_std("total", &|n| real.std(n).0),
@@ -92,9 +92,9 @@ pub struct Detection {
 }
 
 /// How well the measure tells the two sets apart; none where one of them has no rows.
-pub fn detect(known: &Doubt, other: &Doubt) -> Option<Detection> {
+pub fn detect(known: &UncertaintyScore, other: &UncertaintyScore) -> Option<Detection> {
     let by_doubt = Roc::new(&other.values, &known.values);
-    let negated = |d: &Doubt| d.values.iter().map(|v| -v).collect::<Vec<_>>();
+    let negated = |d: &UncertaintyScore| d.values.iter().map(|v| -v).collect::<Vec<_>>();
     let by_certainty = Roc::new(&negated(known), &negated(other));
     let mut all = known.values.iter().chain(&other.values);
     let first = all.next()?;

@@ -1,13 +1,13 @@
 //! A fitted model: everything needed to predict, from one fit or from one file.
 
+mod defaults;
 mod file;
 mod import;
 mod recipe;
-mod usual;
 
+pub use defaults::FEW;
 pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Plan, Recipe, Resolved, ResolvedModel};
-pub use usual::FEW;
 
 use crate::apply::calibrate::Calibration;
 use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
@@ -105,7 +105,7 @@ impl Model {
                 let mut problem = resolved.clone().problem(data)?;
                 check_memory(&*resolved.method()?, &problem)?;
                 if recipe.leaves_prior_open() && start.is_none() {
-                    **resolved = usual::with_prior_by_evidence(resolved, &problem, key)?.resolve(&encoder)?;
+                    **resolved = defaults::with_prior_by_evidence(resolved, &problem, key)?.resolve(&encoder)?;
                     problem = problem.with_prior(resolved.prior.clone())?;
                 }
                 if let Some(checkpoint) = observer.checkpoint() {

@@ -1,6 +1,6 @@
 //! A recipe: network, likelihood, prior, method, each by name with settings; what a configuration file holds.
 
-use super::usual;
+use super::defaults;
 use crate::data::{Dataset, Encoder, Source, TargetKind};
 use crate::error::{Error, Result};
 use crate::fitted::{self, Estimator, ModelEntry, ModelFit, NetworkFit};
@@ -240,7 +240,7 @@ impl Recipe {
     }
 
     fn resolve_with(&self, input: Shape, outcome: Outcome, width: usize, sites: Option<usize>) -> Result<Resolved> {
-        let method_entry = inference::find(self.method.name.as_deref().unwrap_or(usual::WITH_FEW_ROWS))?;
+        let method_entry = inference::find(self.method.name.as_deref().unwrap_or(defaults::WITH_FEW_ROWS))?;
         let method = method_entry.configure(&self.method.pairs())?;
         let (chosen, mut likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
         let spec = method.network(&self.network)?;

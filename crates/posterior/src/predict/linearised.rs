@@ -38,7 +38,7 @@ pub struct LinearisedPredictor {
     likelihood: Arc<dyn Likelihood>,
     noise: Vec<f32>,
     affines: Vec<AffineBlock>,
-    way: Way,
+    evaluation: Evaluation,
     components: usize,
     link: Link,
     scale: TargetScale,
@@ -46,7 +46,7 @@ pub struct LinearisedPredictor {
 
 /// How a row's covariance is found, and in which precision its pass is.
 #[derive(Debug)]
-enum Way {
+enum Evaluation {
     Unit(UnitForm, Passes<f32>),
     Other(Form, Passes<f64>),
 }
@@ -56,7 +56,7 @@ enum Way {
 struct Passes<R: Precision> {
     w: Vec<R>,
     /// Buffers of those that are over, to be used again.
-    rested: Mutex<Vec<Buffers<R>>>,
+    spare: Mutex<Vec<Buffers<R>>>,
 }
 
 /// What a chunk of rows needs.
@@ -90,35 +90,37 @@ impl LinearisedPredictor {
             network.affine_blocks().iter().copied().filter(|l| l.start + l.len() > first).collect();
         let size = network.layout().len();
         let mean = &posterior.mean()[..size];
-        let way = match (posterior.exact(), UnitForm::of(posterior, &affines)) {
-            (None, Some(unit)) => Some(Way::Unit(unit, Passes::at(mean))),
+        let evaluation = match (posterior.exact(), UnitForm::of(posterior, &affines)) {
+            (None, Some(unit)) => Some(Evaluation::Unit(unit, Passes::at(mean))),
             (exact, _) => Form::new(posterior, &affines).map(|form| {
                 let mut passes = Passes::<f64>::at(mean);
                 if let (Some(exact), Some(block)) = (exact, posterior.blocks().first()) {
                     passes.w[block.start..block.start + exact.mean.len()].copy_from_slice(&exact.mean);
                 }
-                Way::Other(form, passes)
+                Evaluation::Other(form, passes)
             }),
         };
-        let way = way.ok_or_else(|| {
+        let evaluation = evaluation.ok_or_else(|| {
             odd("the posterior's blocks are not those of the network's layers, so it cannot be linearised".to_owned())
         })?;
         let noise = posterior.mean()[size..].to_vec();
         let components = components.max(1);
-        Ok(LinearisedPredictor { network, likelihood, noise, affines, way, components, link, scale })
+        Ok(LinearisedPredictor { network, likelihood, noise, affines, evaluation, components, link, scale })
     }
 
     /// Mean (`rows × outputs`) and covariance (`rows × outputs²`) of the network's outputs, in standardised units; those of one unit with a
     /// whole covariance come from a pass in f32.
     pub fn moments(&self, x: &Values) -> (Vec<f64>, Vec<f64>) {
         let (affines, k) = (&self.affines[..], self.network.outputs());
-        match &self.way {
-            Way::Unit(unit, passes) => {
+        match &self.evaluation {
+            Evaluation::Unit(unit, passes) => {
                 self.by_chunks(passes, 0, x, |b, _, covariance| unit.covariance(&b.factors, k, covariance))
             }
-            Way::Other(form, passes) => self.by_chunks(passes, form.numbers(affines, k), x, |b, rows, covariance| {
-                form.covariance(&b.factors, affines, rows, k, &mut b.scratch, covariance)
-            }),
+            Evaluation::Other(form, passes) => {
+                self.by_chunks(passes, form.numbers(affines, k), x, |b, rows, covariance| {
+                    form.covariance(&b.factors, affines, rows, k, &mut b.scratch, covariance)
+                })
+            }
         }
     }
 
@@ -144,7 +146,7 @@ impl LinearisedPredictor {
             buffers.factors.run(&passes.w, x, Threads::One);
             mean.iter_mut().zip(buffers.factors.outputs()).for_each(|(to, f)| *to = f.f64());
             covariance(&mut buffers, n, spread);
-            passes.rested().push(buffers);
+            passes.spare().push(buffers);
         });
         (mean, spread)
     }
@@ -173,16 +175,16 @@ impl LinearisedPredictor {
 
 impl<R: Precision> Passes<R> {
     fn at(mean: &[f32]) -> Self {
-        Passes { w: mean.iter().map(|v| R::of(f64::from(*v))).collect(), rested: Mutex::default() }
+        Passes { w: mean.iter().map(|v| R::of(f64::from(*v))).collect(), spare: Mutex::default() }
     }
 
-    fn rested(&self) -> MutexGuard<'_, Vec<Buffers<R>>> {
-        self.rested.lock().unwrap_or_else(PoisonError::into_inner)
+    fn spare(&self) -> MutexGuard<'_, Vec<Buffers<R>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Buffers for so many rows; fresh memory only where none are free, since its pages cost as much as the arithmetic.
     fn buffers(&self, of: &LinearisedPredictor, rows: usize) -> Buffers<R> {
-        let free = self.rested().pop().filter(|b| b.rows >= rows);
+        let free = self.spare().pop().filter(|b| b.rows >= rows);
         free.unwrap_or_else(|| {
             let factors = JacobianFactors::new(of.network.clone(), &of.affines, rows);
             Buffers { rows, factors, scratch: Scratch::default() }

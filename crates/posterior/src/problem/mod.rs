@@ -19,7 +19,7 @@ use crate::data::{Dataset, Source, Values};
 use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Outcome};
 use crate::nn::{AnyNetwork, Layout, Role};
-use crate::optim::{Law, Pull};
+use crate::optim::{GaussianPenalty, Law};
 use crate::posterior::Posterior;
 use crate::prior::{NormalBlock, Prior};
 use std::sync::Arc;
@@ -245,19 +245,19 @@ impl Problem {
         w
     }
 
-    /// The prior as gradient methods use it: range by range, how it pulls where it is normal.
-    pub fn pulls(&self) -> Vec<Pull> {
+    /// The prior as gradient methods use it: range by range, how it penalties where it is normal.
+    pub fn penalties(&self) -> Vec<GaussianPenalty> {
         let blocks = self.prior.blocks().iter();
         blocks
             .map(|(range, prior)| match prior.as_normal().and_then(NormalBlock::same) {
-                Some((mean, std)) => Pull {
+                Some((mean, std)) => GaussianPenalty {
                     range: range.clone(),
                     centre: mean as f32,
                     precision: (1.0 / (std * std)) as f32,
                     kl_constant: std.ln() - 0.5,
                     law: Law::Normal,
                 },
-                None => Pull {
+                None => GaussianPenalty {
                     range: range.clone(),
                     centre: 0.0,
                     precision: 0.0,

@@ -1,7 +1,7 @@
 //! Several real targets at once: each is what it would be on its own, and what is told of all is their sum, mean or largest.
 
 use posterior::apply::calibrate::Calibration;
-use posterior::apply::detect::doubts;
+use posterior::apply::detect::uncertainty_scores;
 use posterior::artifact;
 use posterior::data::{Column, EncodeOptions, Encoder, Table, Task};
 use posterior::inference::Silent;
@@ -170,7 +170,7 @@ fn a_target_is_read_from_its_own_outputs() {
 #[test]
 fn doubt_and_conformal_scores_are_those_of_rows() {
     let (both, own, y) = drawn("gaussian");
-    let of = doubts(&both, Outcome::Real);
+    let of = uncertainty_scores(&both, Outcome::Real);
     let each = own.map(|p| (p.real(), [3.0, 0.01]));
     for n in 0..ROWS {
         let square = |t: usize| (each[t].0.std(n).0 / each[t].1[t]).powi(2);
