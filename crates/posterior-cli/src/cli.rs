@@ -161,7 +161,7 @@ pub struct Recipe {
 /// What the target is.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
-    /// The column to predict [default: label, for images]
+    /// The column to predict [default: label, for images]; several columns of numbers as A,B
     #[arg(long, value_name = "COLUMN")]
     pub target: Option<String>,
     /// Text and true/false mean classification, numbers regression, unless this says otherwise

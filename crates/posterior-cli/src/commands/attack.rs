@@ -7,7 +7,7 @@ use crate::progress::notes;
 use posterior::apply::attack::{Attack, PerturbationBudget, perturb};
 use posterior::apply::detect::{Detection, UncertaintyScore, detect, fooled, uncertainty_scores};
 use posterior::artifact;
-use posterior::data::{Table, Values};
+use posterior::data::{Dataset, Table, Values};
 use posterior::fitted::Route;
 use posterior::likelihood::Outcome;
 use posterior::model::Model;
@@ -73,9 +73,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         seen.push(look(&x, *epsilon, Some(path))?);
     }
     if args.common.json {
-        return json(&as_json(args, &model, &encoded.data.y, &seen));
+        return json(&as_json(args, &model, &encoded.data, &seen));
     }
-    print(&as_text(args, &model, &encoded.data.y, &seen))
+    print(&as_text(args, &model, &encoded.data, &seen))
 }
 
 /// Where the rows changed by ε go.
@@ -119,7 +119,7 @@ fn unit(model: &Model) -> &'static str {
     }
 }
 
-fn as_json(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> Value {
+fn as_json(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> Value {
     let rows = seen.iter().map(|s| {
         let mut row = Map::from_iter([("epsilon".to_owned(), json!(s.epsilon))]);
         row.extend(s.scores.iter().map(|(name, v)| ((*name).to_owned(), json!(v))));
@@ -132,17 +132,17 @@ fn as_json(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> Value {
             };
             row.insert("tpr_at_fpr5".to_owned(), by(&found, &|d| d.tpr_at_fpr5));
             row.insert("auroc".to_owned(), by(&found, &|d| d.auroc));
-            if let Some((rows, found)) = detections_of_fooled(s, &seen[0], y) {
+            if let Some((rows, found)) = detections_of_fooled(s, &seen[0], &data.y) {
                 row.insert("fooled".to_owned(), json!(rows));
                 row.insert("tpr_at_fpr5_of_fooled".to_owned(), by(&found, &|d| d.tpr_at_fpr5));
             }
         }
         Value::Object(row)
     });
-    json!({ "attack": args.attack, "unit": unit(model), "n": y.len(), "rows": rows.collect::<Vec<_>>() })
+    json!({ "attack": args.attack, "unit": unit(model), "n": data.rows, "rows": rows.collect::<Vec<_>>() })
 }
 
-fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
+fn as_text(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> String {
     let mut head = vec!["epsilon".to_owned()];
     head.extend(seen[0].scores.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(seen[0].uncertainty_scores.iter().map(|d| format!("by {}", d.measure)));
@@ -157,7 +157,7 @@ fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
                 Some(_) => {
                     let said = |d: &Detection| if d.constant { String::new() } else { number(d.tpr_at_fpr5) };
                     let all = detections(&s.uncertainty_scores, &seen[0]);
-                    let of_fooled = detections_of_fooled(s, &seen[0], y).map(|(rows, found)| {
+                    let of_fooled = detections_of_fooled(s, &seen[0], &data.y).map(|(rows, found)| {
                         let useful = found.iter().filter(|d| !d.constant).map(|d| d.tpr_at_fpr5);
                         [grouped(rows), useful.reduce(f64::max).map_or_else(String::new, number)]
                     });
@@ -173,7 +173,7 @@ fn as_text(args: &Args, model: &Model, y: &[f64], seen: &[Seen]) -> String {
     let what = if model.likelihood().outcome() == Outcome::Class { "fooled" } else { "led astray" };
     format!(
         "{} rows, {} by {}; epsilon in {}\n{}by …: part of the changed rows found, that is above a doubt that at most 5 % of the unchanged ones reach\n{}changed rows in {}\n",
-        grouped(y.len()),
+        grouped(data.rows),
         what,
         args.attack,
         unit(model),

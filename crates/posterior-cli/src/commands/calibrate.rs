@@ -48,7 +48,7 @@ pub fn run(args: &Calibrate) -> anyhow::Result<()> {
             thresholds.iter().map(|(l, t)| (l.to_string(), json!(t))).collect();
         return json(&json!({
             "model": out.display().to_string(),
-            "n": y.len(),
+            "n": encoded.data.rows,
             "temperature": temperature,
             "log_likelihood_before": scores.map(|s| s.0[0]),
             "log_likelihood_after": scores.map(|s| s.1[0]),
@@ -61,7 +61,7 @@ pub fn run(args: &Calibrate) -> anyhow::Result<()> {
     if args.common.quiet {
         return Ok(());
     }
-    let mut rows = vec![("held back", format!("{} rows", grouped(y.len())))];
+    let mut rows = vec![("held back", format!("{} rows", grouped(encoded.data.rows)))];
     if let (Some(t), Some((before, after))) = (temperature, scores) {
         let change = |i: usize| format!("{} → {}", number(before[i]), number(after[i]));
         rows.push(("temperature", number(t)));

@@ -74,7 +74,7 @@ pub fn run(args: &Compress) -> anyhow::Result<()> {
 fn encode(args: &Compress, path: &std::path::Path, model: &Model) -> anyhow::Result<Encoded> {
     let data = Data { data: path.to_owned(), labels: None, text: Vec::new() };
     let rows = read(&data, Some(&model.encoder))?;
-    let with_target = rows.get(&model.encoder.target.name).is_some();
+    let with_target = model.encoder.targets().all(|t| rows.get(&t.name).is_some());
     let encoded = model.encoder.encode(&rows, with_target)?;
     notes(&args.common, &encoded.warnings);
     Ok(encoded)
@@ -132,9 +132,13 @@ fn timed<T>(work: impl Fn() -> T) -> (T, f64) {
     (result, shortest)
 }
 
-/// Probabilities of all classes, or means in the user's units.
+/// Probabilities of all classes, or means in the user's units; of several targets in standard deviations of each.
 fn predicted(model: &Model, predictive: &Predictive) -> Vec<f64> {
     match model.encoder.class_names() {
+        [] if !model.encoder.also.is_empty() => {
+            let scales = model.encoder.target_scales();
+            predictive.real().mean.iter().zip(scales.iter().cycle()).map(|(m, (_, std))| m / std).collect()
+        }
         [] => predictive.real().mean,
         _ => predictive.classes().probabilities,
     }
@@ -231,6 +235,7 @@ fn as_text(args: &Compress, model: &Model, pruned: &Pruned, measured: &Measured)
 /// How far predictions are apart, and the scores of both models.
 fn sentences(model: &Model, compared: &Comparison) -> String {
     let unit = match model.encoder.class_names() {
+        [] if !model.encoder.also.is_empty() => "standard deviations of the targets",
         [] => model.encoder.target.name.as_str(),
         _ => "probability",
     };

@@ -6,6 +6,7 @@ use crate::output::{check_writable, grouped, json, number, print, table};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
+use posterior::data::{Encoded, Target};
 use posterior::likelihood::Outcome;
 use posterior::model::Model;
 use posterior::predict::Predictive;
@@ -25,26 +26,33 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     args.report.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
     let data = read(&args.data, Some(&model.encoder))?;
-    let encoded = model.encoder.encode(&data, true)?;
-    notes(&args.common, &encoded.warnings);
-    let y = model.encoder.decode_target(&encoded.data.y);
-    let mut builder = ScoreBuilder::new(model.likelihood().outcome(), Needs::all());
+    let Encoded { data: encoded, kept_rows, warnings } = model.encoder.encode(&data, true)?;
+    notes(&args.common, &warnings);
+    // The table is as large as what was made of it, and only a page shows its columns.
+    let table_of_page = args.report.is_some().then(|| data.select(&kept_rows));
+    drop((data, kept_rows));
+    let outcome = model.likelihood().outcome();
+    let mut builder = ScoreBuilder::new(outcome, Needs::all()).with_room(encoded.y.len());
     let mut conformal = Conformal::of(&model);
-    model.predict_blocks(&encoded.data.x, &how(&model, args.draws, args.moments, &args.common), |part, raw| {
-        conformal.iter_mut().for_each(|c| c.add(&model, &raw, &y[part.clone()]));
-        builder.push(&model.calibrated(raw), &y[part]);
+    let each = encoded.targets;
+    model.predict_blocks(&encoded.x, &how(&model, args.draws, args.moments, &args.common), |part, raw| {
+        let y = model.encoder.decode_target(&encoded.y[part.start * each..part.end * each]);
+        conformal.iter_mut().for_each(|c| c.add(&model, &raw, &y));
+        builder.push(&model.calibrated(raw), &y);
         Ok(())
     })?;
+    drop(encoded);
     let scored = builder.finish();
     // The rows are drawn anew in the same way whatever the draws of the posterior: two evaluations differ by these alone.
     let rated = rate(&scored, Key::new(model.seed));
+    let targets = by_target(&model, &scored);
     notes(&args.common, &undefined(&rated));
-    if let Some(path) = &args.report {
-        let page = evaluate_report::page(args, &model, &data.select(&encoded.kept_rows), &scored, &rated);
+    if let (Some(path), Some(table)) = (&args.report, &table_of_page) {
+        let page = evaluate_report::page(args, &model, table, &scored, &rated, &targets);
         artifact::write_file(path, page.html().as_bytes())?;
     }
     if args.common.json {
-        return json(&as_json(&scored, &rated, &conformal));
+        return json(&as_json(&scored, &rated, &targets, &conformal));
     }
     let mut rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
     rows.extend(conformal.iter().map(|c| {
@@ -55,8 +63,42 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
         vec![format!("conformal_{:.0}", 100.0 * c.level), number(c.coverage()), number(c.error()), what]
     }));
     let head = ["score", "value", "± std error", "what it is"];
-    print(&format!("{} rows\n{}", grouped(y.len()), table(&head, &rows)))?;
+    print(&format!("{} rows\n{}", grouped(scored.rows()), table(&head, &rows)))?;
+    if !targets.is_empty() {
+        let (head, rows) = target_table(&targets);
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        print(&format!("\n{SEVERAL}\n\n{}", table(&head, &rows)))?;
+    }
     args.report.as_ref().map_or(Ok(()), |path| print(&format!("page in {}\n", path.display())))
+}
+
+/// What scores of several targets are.
+pub(super) const SEVERAL: &str = "Above, the log-likelihood is that of all targets together, and errors and widths are in standard deviations of each target; \
+     below, every target on its own and in its own units.";
+
+/// The scores of every target, where there are several.
+fn by_target(model: &Model, scored: &Scored) -> Vec<(String, Vec<Rated>)> {
+    if scored.targets() == 1 {
+        return Vec::new();
+    }
+    let of = |(t, target): (usize, &Target)| (target.name.clone(), rate(&scored.of_target(t), Key::new(model.seed)));
+    model.encoder.targets().enumerate().map(of).collect()
+}
+
+/// A row for every score and a column for every target.
+pub(super) fn target_table(targets: &[(String, Vec<Rated>)]) -> (Vec<String>, Vec<Vec<String>>) {
+    let head = std::iter::once("score".to_owned()).chain(targets.iter().map(|(name, _)| name.clone())).collect();
+    let Some((_, first)) = targets.first() else { return (head, Vec::new()) };
+    let cell = |r: &Rated| match (&r.value, r.standard_error) {
+        (Ok(v), Some(error)) => format!("{} ± {}", number(*v), number(error)),
+        (Ok(v), None) => number(*v),
+        (Err(_), _) => String::new(),
+    };
+    let row = |(i, r): (usize, &Rated)| {
+        let of = targets.iter().map(|(_, rated)| rated.get(i).map_or_else(String::new, cell));
+        std::iter::once(r.metric.name.to_owned()).chain(of).collect()
+    };
+    (head, first.iter().enumerate().map(row).collect())
 }
 
 /// How the conformal intervals or sets of one level fare.
@@ -95,10 +137,17 @@ impl Conformal {
                 put(set.contains(&(*y as usize)), set.len() as f64);
             }
         } else {
-            let real = raw.real();
-            for (i, y) in y.iter().enumerate() {
-                let (low, high) = Calibration::interval(self.threshold, &real, i, outcome);
-                put(low <= *y && *y <= high, high - low);
+            // A row is inside where all its targets are; the width is their mean, of several in standard deviations of each.
+            let (real, scales) = (raw.real(), model.encoder.target_scales());
+            let unit = |t: usize| if scales.len() > 1 { scales[t].1 } else { 1.0 };
+            for (i, y) in y.chunks_exact(scales.len()).enumerate() {
+                let (mut inside, mut width) = (true, 0.0);
+                for (t, y) in y.iter().enumerate() {
+                    let (low, high) = Calibration::interval(self.threshold, &real, i * scales.len() + t, outcome);
+                    inside &= low <= *y && *y <= high;
+                    width += (high - low) / unit(t) / scales.len() as f64;
+                }
+                put(inside, width);
             }
         }
     }
@@ -135,8 +184,9 @@ pub(super) fn cells(r: &Rated) -> Vec<String> {
     ]
 }
 
-fn as_json(scored: &Scored, rated: &[Rated], conformal: &[Conformal]) -> Value {
-    let mut object = Map::from_iter([("n".to_owned(), json!(scored.y.len()))]);
+/// Values, standard errors and what is not defined, by the names of the scores.
+fn rated_json(rated: &[Rated]) -> Map<String, Value> {
+    let mut object = Map::new();
     object.extend(rated.iter().map(|r| (r.metric.name.to_owned(), json!(r.value.as_ref().ok()))));
     let errors: Map<String, Value> =
         rated.iter().map(|r| (r.metric.name.to_owned(), json!(r.standard_error))).collect();
@@ -145,6 +195,16 @@ fn as_json(scored: &Scored, rated: &[Rated], conformal: &[Conformal]) -> Value {
         rated.iter().filter_map(|r| Some((r.metric.name.to_owned(), json!(r.value.as_ref().err()?)))).collect();
     if !why.is_empty() {
         object.insert("undefined".to_owned(), Value::Object(why));
+    }
+    object
+}
+
+fn as_json(scored: &Scored, rated: &[Rated], targets: &[(String, Vec<Rated>)], conformal: &[Conformal]) -> Value {
+    let mut object = Map::from_iter([("n".to_owned(), json!(scored.rows()))]);
+    object.extend(rated_json(rated));
+    if !targets.is_empty() {
+        let of = |(name, rated): &(String, Vec<Rated>)| (name.clone(), Value::Object(rated_json(rated)));
+        object.insert("targets".to_owned(), Value::Object(targets.iter().map(of).collect()));
     }
     if !conformal.is_empty() {
         let one = |c: &Conformal| json!({ "level": c.level, "coverage": c.coverage(), "size": c.size() });

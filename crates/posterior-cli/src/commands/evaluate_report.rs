@@ -1,12 +1,12 @@
 //! The page of an evaluation: the scores, and pictures of calibration, predictions, uncertainty, training and risk.
 
-use super::evaluate::cells;
+use super::evaluate::{SEVERAL, cells, target_table};
 use super::how;
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::Evaluate;
 use crate::output::{count, number};
 use crate::page::{Page, Section, TableHtml};
-use posterior::data::{Column, FeatureKind, Inputs, Table};
+use posterior::data::{Column, FeatureKind, Inputs, Table, Target};
 use posterior::model::Model;
 use posterior::score::{LEVELS, Rated, Scored, pit_histogram, reliability, risk_coverage_curve};
 
@@ -15,7 +15,14 @@ const ROWS: usize = 300;
 /// Points of a curve.
 const POINTS: usize = 100;
 
-pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, rated: &[Rated]) -> Page {
+pub fn page(
+    args: &Evaluate,
+    model: &Model,
+    table: &Table,
+    scored: &Scored,
+    rated: &[Rated],
+    targets: &[(String, Vec<Rated>)],
+) -> Page {
     let head = ["score", "value", "± std error", "what it is"].map(str::to_owned).into();
     let mut sections = vec![Section {
         heading: "Scores".into(),
@@ -23,6 +30,15 @@ pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, rate
         charts: Vec::new(),
         table: Some(TableHtml { head, rows: rated.iter().map(cells).collect() }),
     }];
+    if !targets.is_empty() {
+        let (head, rows) = target_table(targets);
+        sections.push(Section {
+            heading: "Every target".into(),
+            text: SEVERAL.into(),
+            charts: Vec::new(),
+            table: Some(TableHtml { head, rows }),
+        });
+    }
     let mut add = |heading: &str, text: &str, charts: Vec<Option<String>>| {
         let charts: Vec<String> = charts.into_iter().flatten().collect();
         if !charts.is_empty() {
@@ -37,7 +53,7 @@ pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, rate
     add(
         "Predictions",
         "The interval holds 90 % of the predictive distribution.",
-        vec![bands(args, model, table, scored), against_truth(scored)],
+        predictions(args, model, table, scored),
     );
     add(
         "What it does not know",
@@ -56,7 +72,7 @@ pub fn page(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, rate
             "{method}, {}, fitted to {}; judged on {} of {}.",
             model.fitted.describe(),
             count(model.rows, "row"),
-            count(scored.y.len(), "row"),
+            count(scored.rows(), "row"),
             args.data.data.display()
         ),
         sections,
@@ -163,7 +179,18 @@ fn picked(n: usize) -> impl Iterator<Item = usize> + Clone {
     (0..n).step_by(every)
 }
 
-fn against_truth(scored: &Scored) -> Option<String> {
+/// Of every target.
+fn predictions(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Vec<Option<String>> {
+    let of = |(t, target): (usize, &Target)| {
+        let several = scored.targets() > 1;
+        let (own, name) = (several.then(|| scored.of_target(t)), several.then_some(target.name.as_str()));
+        let scored = own.as_ref().unwrap_or(scored);
+        [bands(args, model, table, scored, t, &target.name), against_truth(scored, name)]
+    };
+    model.encoder.targets().enumerate().flat_map(of).collect()
+}
+
+fn against_truth(scored: &Scored, target: Option<&str>) -> Option<String> {
     let real = scored.real.as_ref()?;
     let level = LEVELS.iter().position(|l| *l == 0.9)?;
     let rows = picked(scored.y.len());
@@ -180,7 +207,7 @@ fn against_truth(scored: &Scored) -> Option<String> {
         flat: false,
     };
     let chart = Chart {
-        title: "Predicted against true".into(),
+        title: target.map_or("Predicted against true".to_owned(), |name| format!("{name}: predicted against true")),
         x_label: "what came true".into(),
         y_label: "predicted".into(),
         series: vec![spans, line("the same", &[(ends.0, ends.0), (ends.1, ends.1)], Tone::Truth)],
@@ -190,7 +217,7 @@ fn against_truth(scored: &Scored) -> Option<String> {
 }
 
 /// Predictive bands over the input, if there is one column of numbers and nothing else.
-fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Option<String> {
+fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored, target: usize, name: &str) -> Option<String> {
     scored.real.as_ref()?;
     let Inputs::Columns(features) = &model.encoder.inputs else { return None };
     let [feature] = &features[..] else { return None };
@@ -205,9 +232,13 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Opti
     let asked = Table::from_columns(vec![(feature.name.clone(), Column::Number(grid.clone()))]).ok()?;
     let rows = model.encoder.encode(&asked, false).ok()?;
     let predictive = model.predict(&rows.data.x, &how(model, args.draws, args.moments, &args.common)).ok()?;
+    let targets = model.likelihood().targets();
+    let own = |all: Vec<f64>| -> Vec<f64> { all.into_iter().skip(target).step_by(targets).collect() };
     let real = predictive.real();
-    let bounds = predictive.quantiles(&[0.05, 0.95]);
-    let epistemic: Vec<f64> = (0..grid.len()).map(|i| real.std(i).1).collect();
+    let bounds: Vec<f64> =
+        predictive.quantiles(&[0.05, 0.95]).chunks(2).skip(target).step_by(targets).flatten().copied().collect();
+    let epistemic: Vec<f64> = (0..grid.len()).map(|i| real.std(i * targets + target).1).collect();
+    let mean = own(real.mean);
     let band = |label: &str, lower: Vec<f64>, upper: Vec<f64>, tone| Series::Band {
         label: label.into(),
         x: grid.clone(),
@@ -215,8 +246,8 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Opti
         upper,
         tone,
     };
-    let shifted = |sign: f64| real.mean.iter().zip(&epistemic).map(|(m, e)| m + sign * 1.645 * e).collect();
-    let points: Vec<(f64, f64)> = grid.iter().copied().zip(real.mean.iter().copied()).collect();
+    let shifted = |sign: f64| mean.iter().zip(&epistemic).map(|(m, e)| m + sign * 1.645 * e).collect();
+    let points: Vec<(f64, f64)> = grid.iter().copied().zip(mean.iter().copied()).collect();
     let mut series = vec![
         band(
             "90 % interval",
@@ -234,9 +265,9 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Opti
         y: rows.map(|n| scored.y[n]).collect(),
     });
     let chart = Chart {
-        title: format!("{} by {}", model.encoder.target.name, feature.name),
+        title: format!("{name} by {}", feature.name),
         x_label: feature.name.clone(),
-        y_label: model.encoder.target.name.clone(),
+        y_label: name.to_owned(),
         series,
         ..Chart::default()
     };
@@ -245,7 +276,10 @@ fn bands(args: &Evaluate, model: &Model, table: &Table, scored: &Scored) -> Opti
 
 fn decomposition(scored: &Scored) -> Option<String> {
     let rows: Vec<(f64, f64)> = match (&scored.real, &scored.classes) {
-        (Some(r), _) => r.aleatoric.iter().zip(&r.epistemic).map(|(a, e)| (*a, *e)).collect(),
+        (Some(r), _) => (0..scored.y.len())
+            .map(|n| (scored.unit(n).powi(2), r.aleatoric[n], r.epistemic[n]))
+            .map(|(unit, a, e)| (a / unit, e / unit))
+            .collect(),
         (_, Some(c)) => (0..scored.y.len()).map(|n| (c.aleatoric[n], c.mutual_information(n))).collect(),
         _ => return None,
     };
@@ -268,7 +302,11 @@ fn decomposition(scored: &Scored) -> Option<String> {
     let tip = |g: &(f64, f64, f64)| {
         format!("{:.0} % of rows are surer: aleatoric {}, epistemic {}", 100.0 * g.0, number(g.1), number(g.2))
     };
-    let unit = if scored.real.is_some() { "variance" } else { "entropy in nats" };
+    let unit = match (&scored.real, scored.targets()) {
+        (Some(_), 1) => "variance",
+        (Some(_), _) => "variance, in that of the target",
+        (None, _) => "entropy in nats",
+    };
     let chart = Chart {
         title: format!("Uncertainty in two parts: {unit}"),
         x_label: "part of the rows, surest first".into(),

@@ -1,6 +1,6 @@
 //! `posterior fit DATA --target COL`: fits a model and writes its file.
 
-use super::{AnswerIsNo, data_files, encode_options, read, recipe};
+use super::{AnswerIsNo, data_files, encode_options, read, recipe, target_names};
 use crate::checkpoint::CheckpointFile;
 use crate::cli::Fit;
 use crate::output::{check_writable, count, facts, grouped, json, note, number, print, seconds};
@@ -32,7 +32,7 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     };
     let fitted = match &start {
         Some(start) => {
-            check_target(args, &start.encoder.target.name)?;
+            check_target(args, &target_names(&start.encoder))?;
             Model::fit_from(start, &recipe, &table, seed, &mut terminal)
         }
         None => Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal),
@@ -47,7 +47,13 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     };
     if args.target.task == "auto" && start.is_none() {
         let options = encode_options(&args.target, &table)?;
-        notes(&args.common, &looks_like_classes(&table, &options.target).into_iter().collect::<Vec<_>>());
+        notes(
+            &args.common,
+            &looks_like_classes(&table, &options.target)
+                .filter(|_| options.also.is_empty())
+                .into_iter()
+                .collect::<Vec<_>>(),
+        );
     }
     // The file follows from data, recipe and seed alone: how long it took is told here and not kept.
     let seconds = std::mem::take(&mut model.summary.seconds);
@@ -210,7 +216,8 @@ fn rows(
 ) -> Vec<(&'static str, String)> {
     let (s, chains) = (&model.summary, model.chains());
     let target = match model.encoder.target_kind() {
-        TargetKind::Real(_) => "a number".to_owned(),
+        TargetKind::Real(_) if model.encoder.also.is_empty() => "a number".to_owned(),
+        TargetKind::Real(_) => format!("{} numbers", model.encoder.targets().len()),
         TargetKind::Count { .. } => "a count".to_owned(),
         TargetKind::Class { names, .. } => format!("one of {} classes", names.len()),
     };

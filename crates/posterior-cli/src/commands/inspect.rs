@@ -4,7 +4,7 @@ use crate::cli::Inspect;
 use crate::output::{facts, grouped, json, number, print, table};
 use posterior::apply::compress::LayerReport;
 use posterior::artifact;
-use posterior::data::TargetKind;
+use posterior::data::{Target, TargetKind};
 use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::Shape;
 use posterior::problem::full_layout;
@@ -82,7 +82,7 @@ fn prior(recipe: &Recipe) -> String {
 
 fn as_text(model: &Model, bytes: u64) -> String {
     let s = &model.summary;
-    let target = match model.encoder.target_kind() {
+    let of = |target: &Target| match &target.kind {
         TargetKind::Real(s) => format!("a number (mean {}, std {})", number(s.mean), number(s.std)),
         TargetKind::Count { .. } => "a count".to_owned(),
         TargetKind::Class { names, .. } => {
@@ -100,7 +100,7 @@ fn as_text(model: &Model, bytes: u64) -> String {
         ("file", format!("{} bytes", grouped(bytes as usize))),
         ("fitted to", format!("{} rows, seed {}", grouped(model.rows), model.seed)),
         ("inputs", inputs),
-        ("target", format!("{}: {target}", model.encoder.target.name)),
+        ("target", format!("{}: {}", model.encoder.target.name, of(&model.encoder.target))),
         ("likelihood", choice(&model.recipe.likelihood)),
         ("method", choice(&model.recipe.method)),
         ("posterior", posterior(model)),
@@ -108,6 +108,9 @@ fn as_text(model: &Model, bytes: u64) -> String {
     ];
     if model.fitted.as_network().is_some() {
         rows.insert(5, ("prior", prior(&model.recipe)));
+    }
+    for (i, target) in model.encoder.also.iter().enumerate() {
+        rows.insert(4 + i, ("and", format!("{}: {}", target.name, of(target))));
     }
     if let Some(last) = s.trace.last() {
         let penalty = if s.penalty_name.is_empty() {

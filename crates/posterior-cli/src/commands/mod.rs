@@ -91,8 +91,15 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
             anyhow::bail!("which column is to be predicted? say it with --target; there are: {names}{more}")
         }
     };
+    // A name that holds a comma is one column where there is such a column.
+    let mut names = match table.get(&name) {
+        None if name.contains(',') => name.split(',').map(|n| n.trim().to_owned()).collect(),
+        _ => vec![name],
+    };
+    let also = names.split_off(1);
     Ok(EncodeOptions {
-        target: name,
+        target: names.remove(0),
+        also,
         task: match target.task.as_str() {
             "regression" => Task::Regression,
             "classification" => Task::Classification,
@@ -106,6 +113,11 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         },
         ignore: target.ignore.clone(),
     })
+}
+
+/// Names of what a model predicts, as they are written after --target.
+fn target_names(encoder: &Encoder) -> String {
+    encoder.targets().map(|t| t.name.as_str()).collect::<Vec<_>>().join(",")
 }
 
 /// Tells that text in a CSV is not quite what it was.

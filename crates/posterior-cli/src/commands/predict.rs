@@ -6,7 +6,7 @@ use crate::output::{check_writable, for_terminal, json_text};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
-use posterior::data::{Encoded, TargetKind, guarded};
+use posterior::data::{Encoded, Target, TargetKind, guarded};
 use posterior::fitted::How;
 use posterior::model::Model;
 use posterior::predict::Predictive;
@@ -213,7 +213,11 @@ fn names(model: &Model) -> Vec<String> {
         _ => {
             let mut out = fixed(&["mean", "std", "std_epistemic", "std_aleatoric", "lower", "upper"]);
             out.extend(fixed(if calibrated { &["conformal_lower", "conformal_upper"] } else { &[] }));
-            out
+            if model.encoder.also.is_empty() {
+                return out;
+            }
+            let of_target = |t: &Target| out.iter().map(|name| format!("{name}_{}", t.name)).collect::<Vec<_>>();
+            model.encoder.targets().flat_map(of_target).collect()
         }
     }
 }
@@ -238,19 +242,23 @@ fn predict_block(model: &Model, raw: Predictive, interval: f64, out: &mut Vec<Ve
     } else {
         let real = raw.real();
         let bounds = raw.quantiles(&[0.5 - 0.5 * interval, 0.5 + 0.5 * interval]);
-        for n in 0..raw.rows() {
-            let (total, epistemic, aleatoric) = real.std(n);
-            let row = [real.mean[n], total, epistemic, aleatoric, bounds[2 * n], bounds[2 * n + 1]];
-            let mut row: Vec<Cell> = row.map(Cell::Number).into();
-            match threshold {
-                Some(Some(t)) => {
-                    let (low, high) = Calibration::interval(t, &real, n, model.likelihood().outcome());
-                    row.extend([Cell::Number(low), Cell::Number(high)]);
+        let targets = model.likelihood().targets();
+        for row in 0..raw.rows() {
+            let mut cells: Vec<Cell> = Vec::with_capacity(8 * targets);
+            for n in row * targets..(row + 1) * targets {
+                let (total, epistemic, aleatoric) = real.std(n);
+                let numbers = [real.mean[n], total, epistemic, aleatoric, bounds[2 * n], bounds[2 * n + 1]];
+                cells.extend(numbers.map(Cell::Number));
+                match threshold {
+                    Some(Some(t)) => {
+                        let (low, high) = Calibration::interval(t, &real, n, model.likelihood().outcome());
+                        cells.extend([Cell::Number(low), Cell::Number(high)]);
+                    }
+                    Some(None) => cells.extend([Cell::Empty, Cell::Empty]),
+                    None => {}
                 }
-                Some(None) => row.extend([Cell::Empty, Cell::Empty]),
-                None => {}
             }
-            out.push(row);
+            out.push(cells);
         }
     }
 }

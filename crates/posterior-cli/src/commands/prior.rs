@@ -40,7 +40,9 @@ pub fn run(args: &Prior) -> anyhow::Result<()> {
     let dim = resolved.prior.len();
     predict::check_memory(&*resolved.network, dim, encoded.data.rows, args.draws as usize)?;
     let predictive = draw(args, resolved, Model::target_scale(&encoder), &encoded.data.x);
-    let mut y = encoder.decode_target(&encoded.data.y);
+    // Functions are those of the first target.
+    let mut y: Vec<f64> =
+        encoder.decode_target(&encoded.data.y).into_iter().step_by(encoded.data.targets.max(1)).collect();
     // A drawn function of classes is the probability of the last one; data of it are 1 or 0.
     let label = match encoder.class_names() {
         [] => options.target.clone(),

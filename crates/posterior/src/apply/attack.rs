@@ -98,7 +98,9 @@ pub fn input_gradient(
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let of_row = &**fitted.likelihood();
     let likelihood = <f64 as Precision>::likelihood(of_row);
-    let (width, outputs, targets) = (fitted.input().len(), of_row.outputs(), of_row.targets());
+    let (site_outputs, site_targets) = (of_row.outputs(), of_row.targets());
+    let (width, sites) = (fitted.input().len(), of_row.sites());
+    let (outputs, targets) = (sites * site_outputs, sites * site_targets);
     let rows = x.len() / width;
     let team = || -> Option<Team<'_>> {
         // The draws of the predictive that is attacked: all members of an ensemble, each once.
@@ -134,8 +136,8 @@ pub fn input_gradient(
             team.function.eval(x, f);
             let of_likelihood = LikelihoodGradient { d_f: &mut *d_f, d_noise: &mut team.d_noise };
             likelihood.log_prob(f, y, team.function.noise(), None, 1.0, Some(of_likelihood));
-            if of_row.classes() == outputs {
-                keep_the_rest(outputs, y, d_f);
+            if of_row.classes() == site_outputs {
+                keep_the_rest(site_outputs, y, d_f);
             }
             for (d_f, size) in d_f.chunks_mut(outputs).zip(&mut sizes) {
                 *size = d_f.iter().fold(0.0, |top: f64, d| top.max(d.abs()));
@@ -145,11 +147,9 @@ pub fn input_gradient(
             let dx = &mut team.dx[..n * width];
             team.function.vjp(x, d_f, dx);
             for i in 0..n {
-                let l = of_row.log_prob_row(
-                    &f[i * outputs..(i + 1) * outputs],
-                    &y[i * targets..(i + 1) * targets],
-                    team.function.noise(),
-                );
+                let (f, y) = (&f[i * outputs..(i + 1) * outputs], &y[i * targets..(i + 1) * targets]);
+                let by_site = f.chunks_exact(site_outputs).zip(y.chunks_exact(site_targets));
+                let l: f64 = by_site.map(|(f, y)| of_row.log_prob_row(f, y, team.function.noise())).sum();
                 let top = largest[i].max(l);
                 let (old, new) = match top > f64::NEG_INFINITY {
                     true => ((largest[i] - top).exp(), (l - top).exp()),

@@ -39,9 +39,12 @@ pub fn fooled(y: &[f64], before: &[usize], after: &[usize]) -> Vec<usize> {
 
 /// Every measure of doubt that the kind of outcome has.
 pub fn uncertainty_scores(predictive: &Predictive, outcome: Outcome) -> Vec<UncertaintyScore> {
-    let of = |measure, value: &dyn Fn(usize) -> f64| UncertaintyScore {
-        measure,
-        values: (0..predictive.rows()).map(value).collect(),
+    // A row of several outcomes has the mean of their entropies, or the root mean square of their standard deviations in those of the targets.
+    let (each, targets) = (predictive.outcomes_per_row(), predictive.likelihood().targets().max(1));
+    let rows = predictive.rows() * targets / each;
+    let of = |measure, value: &dyn Fn(usize) -> f64| {
+        let mean = |n: usize| (n * each..(n + 1) * each).map(value).sum::<f64>() / each as f64;
+        UncertaintyScore { measure, values: (0..rows).map(|n| if each == 1 { value(n) } else { mean(n) }).collect() }
     };
     if outcome == Outcome::Class {
         let c = predictive.classes();
@@ -54,7 +57,19 @@ pub fn uncertainty_scores(predictive: &Predictive, outcome: Outcome) -> Vec<Unce
         ];
     }
     let real = predictive.real();
-    vec![of("total", &|n| real.std(n).0), of("aleatoric", &|n| real.std(n).2), of("epistemic", &|n| real.std(n).1)]
+    let of_std = |measure, std: &dyn Fn(usize) -> f64| {
+        if each == 1 {
+            return of(measure, std);
+        }
+        let square = |i: usize| (std(i) / predictive.target_scale(i % targets).1).powi(2);
+        let UncertaintyScore { measure, values } = of(measure, &square);
+        UncertaintyScore { measure, values: values.into_iter().map(f64::sqrt).collect() }
+    };
+    vec![
+        of_std("total", &|n| real.std(n).0),
+        of_std("aleatoric", &|n| real.std(n).2),
+        of_std("epistemic", &|n| real.std(n).1),
+    ]
 }
 
 /// How well a measure of doubt tells other rows from known ones.

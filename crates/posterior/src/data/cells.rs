@@ -72,7 +72,7 @@ pub(super) struct MissingFix {
 pub(super) fn kept(
     table: &Table,
     features: &[(&str, &Column)],
-    target: Option<(&str, &Column)>,
+    targets: &[(&str, &Column)],
     policy: Missing,
     fix: &MissingFix,
     warnings: &mut Vec<String>,
@@ -86,10 +86,10 @@ pub(super) fn kept(
         if policy == Missing::Error {
             features.iter().try_for_each(|f| refused(*f, fix.input))?;
         }
-        target.map_or(Ok(()), |t| refused(t, fix.target))?;
+        targets.iter().try_for_each(|t| refused(*t, fix.target))?;
         return Ok(all.collect());
     }
-    let complete = |r: &usize| !features.iter().chain(&target).any(|(_, c)| c.is_missing(*r));
+    let complete = |r: &usize| !features.iter().chain(targets).any(|(_, c)| c.is_missing(*r));
     let kept: Vec<usize> = all.clone().filter(complete).collect();
     match table.rows() - kept.len() {
         0 => {}

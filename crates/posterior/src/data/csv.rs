@@ -1,4 +1,7 @@
 //! CSV: comma, semicolon or tab; what a column holds is told from its cells.
+//!
+//! One pass over the text keeps every cell as a number and counts what is none; a second one gathers text and true or false, where there are such columns. Beside the
+//! text of the file that takes 8 bytes a cell.
 
 use super::table::{CORRECT, Column, ReadOptions, Table, not_finite, request, show, text_among_numbers};
 use crate::error::{Error, Result};
@@ -7,22 +10,6 @@ use std::collections::HashSet;
 
 /// Share of a column's cells that must be numbers for the rest to be taken as slips rather than as text.
 const MOSTLY_NUMBERS: f64 = 0.9;
-
-/// All cells of the rows in one piece of memory.
-struct Cells {
-    text: String,
-    ends: Vec<usize>,
-    width: usize,
-    lines: Vec<u64>,
-}
-
-impl Cells {
-    fn get(&self, row: usize, column: usize) -> &str {
-        let i = row * self.width + column;
-        let start = if i == 0 { 0 } else { self.ends[i - 1] };
-        self.text[start..self.ends[i]].trim()
-    }
-}
 
 /// What one cell is by itself.
 #[derive(Clone, Copy, PartialEq)]
@@ -54,24 +41,38 @@ pub(super) fn read(bytes: &[u8], options: &ReadOptions) -> Result<Table> {
     // The text once more, and of every cell, of which no more can be than separators, its end and its value.
     let most = bytes.iter().filter(|b| **b == delimiter || **b == b'\n' || **b == b'\r').count() + 1;
     request(bytes.len() as u128 + array::<(usize, f64)>(&[most]))?;
-    let (names, cells) = records(bytes, delimiter)?;
-    if cells.lines.is_empty() {
-        return Err(Error::data("the file has a header line and no rows", "add rows of data"));
-    }
     let (text, numeric): (HashSet<&String>, HashSet<&String>) =
         (options.text.iter().collect(), options.numeric.iter().collect());
-    let mut columns = Vec::with_capacity(names.len());
-    for (i, name) in names.into_iter().enumerate() {
-        let declared = match (text.contains(&name), numeric.contains(&name)) {
-            (true, _) => Declared::Text,
-            (_, true) => Declared::Number,
-            _ if options.optional => Declared::Anything,
-            _ => Declared::Nothing,
-        };
-        let column = column(&cells, i, declared, delimiter).map_err(|e| e.in_column(&show(&name)))?;
-        columns.push((name, column));
+    let declared = |name: &String| match (text.contains(name), numeric.contains(name)) {
+        (true, _) => Declared::Text,
+        (_, true) => Declared::Number,
+        _ if options.optional => Declared::Anything,
+        _ => Declared::Nothing,
+    };
+    let (mut columns, mut lines): (Vec<Seen>, Vec<u64>) = (Vec::new(), Vec::new());
+    let names = records(bytes, delimiter, &mut |names, record, line| {
+        if columns.is_empty() {
+            columns = names.iter().map(|name| Seen::new(declared(name))).collect();
+        }
+        columns.iter_mut().zip(record).for_each(|(column, cell)| column.add(cell.trim(), line, delimiter));
+        lines.push(line);
+    })?;
+    if lines.is_empty() {
+        return Err(Error::data("the file has a header line and no rows", "add rows of data"));
     }
-    Ok(Table::from_columns(columns)?.on_lines(cells.lines))
+    let mut columns = names.iter().zip(columns).map(|(name, seen)| seen.column(name)).collect::<Result<Vec<Kept>>>()?;
+    if columns.iter().any(|c| !matches!(c, Kept::Number(_))) {
+        // No more than the cells' text, and for each where it stands.
+        let words: u128 =
+            columns.iter().map(|c| if let Kept::Text(_, bytes) = c { u128::from(*bytes) } else { 0 }).sum();
+        let of_text = columns.iter().filter(|c| matches!(c, Kept::Text(..))).count();
+        request(words + array::<(Option<String>, usize)>(&[lines.len(), of_text]))?;
+        records(bytes, delimiter, &mut |_, record, _| {
+            columns.iter_mut().zip(record).for_each(|(column, cell)| column.add(cell.trim(), delimiter));
+        })?;
+    }
+    let columns = names.into_iter().zip(columns.into_iter().map(Kept::done)).collect();
+    Ok(Table::from_columns(columns)?.on_lines(lines))
 }
 
 fn count(bytes: &[u8], byte: u8) -> u64 {
@@ -103,13 +104,16 @@ fn delimiter(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Header names and the cells of all rows.
-fn records(bytes: &[u8], delimiter: u8) -> Result<(Vec<String>, Cells)> {
+/// Header names; every row goes to `row`, with the names and the line it begins on.
+fn records(
+    bytes: &[u8],
+    delimiter: u8,
+    row: &mut dyn FnMut(&[String], &::csv::StringRecord, u64),
+) -> Result<Vec<String>> {
     let mut reader =
         ::csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(bytes);
     let mut record = ::csv::StringRecord::new();
     let mut names: Option<Vec<String>> = None;
-    let mut cells = Cells { text: String::new(), ends: Vec::new(), width: 0, lines: Vec::new() };
     let (mut line, mut counted) = (1, 0);
     let damaged = |e: ::csv::Error| Error::data(super::table::one_line(e), "correct the file");
     while reader.read_record(&mut record).map_err(damaged)? {
@@ -128,17 +132,8 @@ fn records(bytes: &[u8], delimiter: u8) -> Result<(Vec<String>, Cells)> {
         let blank = record.iter().all(|c| c.trim().is_empty());
         match &names {
             None if blank && record.len() == 1 => {}
-            None => {
-                names = Some(header(&record).map_err(|e| e.on_line(line))?);
-                cells.width = record.len();
-            }
-            Some(_) if record.len() == cells.width => {
-                for cell in &record {
-                    cells.text.push_str(cell);
-                    cells.ends.push(cells.text.len());
-                }
-                cells.lines.push(line);
-            }
+            None => names = Some(header(&record).map_err(|e| e.on_line(line))?),
+            Some(names) if record.len() == names.len() => row(names, &record, line),
             Some(_) if blank && record.len() == 1 => {}
             Some(names) => {
                 let what = format!("the header has {} cells and this row has {}", names.len(), record.len());
@@ -146,10 +141,7 @@ fn records(bytes: &[u8], delimiter: u8) -> Result<(Vec<String>, Cells)> {
             }
         }
     }
-    match names {
-        Some(names) => Ok((names, cells)),
-        None => Err(Error::data("the file is empty", "give a file with a header line and rows")),
-    }
+    names.ok_or_else(|| Error::data("the file is empty", "give a file with a header line and rows"))
 }
 
 fn header(record: &::csv::StringRecord) -> Result<Vec<String>> {
@@ -186,40 +178,96 @@ fn classify(cell: &str, delimiter: u8) -> Cell {
     }
 }
 
-fn column(cells: &Cells, i: usize, declared: Declared, delimiter: u8) -> Result<Column> {
-    request(array::<Cell>(&[cells.lines.len()]))?;
-    let kinds: Vec<Cell> = (0..cells.lines.len()).map(|r| classify(cells.get(r, i), delimiter)).collect();
-    let of = |test: fn(&Cell) -> bool| kinds.iter().filter(|k| test(k)).count();
-    let present = of(|k| *k != Cell::Missing);
-    let finite = of(|k| matches!(k, Cell::Number(_)));
-    let numbers = of(|k| matches!(k, Cell::Number(_) | Cell::Infinite));
-    let bools = of(|k| matches!(k, Cell::Bool(_)));
-    let looks_numeric = match declared {
-        Declared::Anything => finite == present,
-        _ => finite > 0 && numbers as f64 >= MOSTLY_NUMBERS * present as f64,
-    };
-    let numeric = declared == Declared::Number || present == 0 || looks_numeric;
-    if declared == Declared::Text || (!numeric && bools < present) {
-        let longest = (0..cells.lines.len()).map(|r| cells.get(r, i).len() as u128).sum::<u128>();
-        request(longest + array::<(Option<String>, usize)>(&[cells.lines.len()]))?;
-        let text = |(r, kind): (usize, &Cell)| (*kind != Cell::Missing).then(|| cells.get(r, i).to_owned());
-        return Ok(Column::Text(kinds.iter().enumerate().map(text).collect()));
+/// A column as the first pass sees it: its numbers, and how many cells were of which kind.
+struct Seen {
+    declared: Declared,
+    /// NaN where a cell is no number; none of a column that is text by declaration.
+    numbers: Vec<f64>,
+    present: usize,
+    finite: usize,
+    numeric: usize,
+    bools: usize,
+    /// Bytes of the cells.
+    bytes: u64,
+    /// The first cell that no column of numbers may hold, and its line.
+    odd: Option<(Cell, String, u64)>,
+}
+
+impl Seen {
+    fn new(declared: Declared) -> Seen {
+        Seen { declared, numbers: Vec::new(), present: 0, finite: 0, numeric: 0, bools: 0, bytes: 0, odd: None }
     }
-    if !numeric {
-        let value = |kind: &Cell| if let Cell::Bool(b) = kind { Some(*b) } else { None };
-        return Ok(Column::Bool(kinds.iter().map(value).collect()));
+
+    fn add(&mut self, cell: &str, line: u64, delimiter: u8) {
+        self.bytes += cell.len() as u64;
+        if self.declared == Declared::Text {
+            return;
+        }
+        let kind = classify(cell, delimiter);
+        self.present += usize::from(kind != Cell::Missing);
+        self.finite += usize::from(matches!(kind, Cell::Number(_)));
+        self.numeric += usize::from(matches!(kind, Cell::Number(_) | Cell::Infinite));
+        self.bools += usize::from(matches!(kind, Cell::Bool(_)));
+        self.numbers.push(if let Cell::Number(v) = kind { v } else { f64::NAN });
+        if self.odd.is_none() && !matches!(kind, Cell::Number(_) | Cell::Missing) {
+            self.odd = Some((kind, cell.to_owned(), line));
+        }
     }
-    let fix = match declared {
-        Declared::Number => CORRECT,
-        _ => "correct the cell, or declare the column as text with ⟨text⟩",
-    };
-    let number = |(r, kind): (usize, &Cell)| match kind {
-        Cell::Number(v) => Ok(*v),
-        Cell::Missing => Ok(f64::NAN),
-        Cell::Infinite => Err(not_finite(cells.get(r, i)).on_line(cells.lines[r])),
-        Cell::Bool(_) | Cell::Text => Err(text_among_numbers(cells.get(r, i), fix).on_line(cells.lines[r])),
-    };
-    Ok(Column::Number(kinds.iter().enumerate().map(number).collect::<Result<_>>()?))
+
+    /// What it holds, or the cell that does not go with the others.
+    fn column(self, name: &str) -> Result<Kept> {
+        let looks_numeric = match self.declared {
+            Declared::Anything => self.finite == self.present,
+            _ => self.finite > 0 && self.numeric as f64 >= MOSTLY_NUMBERS * self.present as f64,
+        };
+        let numeric = self.declared == Declared::Number || self.present == 0 || looks_numeric;
+        if self.declared == Declared::Text || (!numeric && self.bools < self.present) {
+            return Ok(Kept::Text(Vec::new(), self.bytes));
+        }
+        if !numeric {
+            return Ok(Kept::Bool(Vec::new()));
+        }
+        let fix = match self.declared {
+            Declared::Number => CORRECT,
+            _ => "correct the cell, or declare the column as text with ⟨text⟩",
+        };
+        match self.odd {
+            None => Ok(Kept::Number(self.numbers)),
+            Some((kind, cell, line)) => {
+                let error = if kind == Cell::Infinite { not_finite(&cell) } else { text_among_numbers(&cell, fix) };
+                Err(error.on_line(line).in_column(&show(name)))
+            }
+        }
+    }
+}
+
+/// A column that is known to hold numbers, text (of so many bytes) or true and false; the second pass fills the latter two.
+enum Kept {
+    Number(Vec<f64>),
+    Text(Vec<Option<String>>, u64),
+    Bool(Vec<Option<bool>>),
+}
+
+impl Kept {
+    fn add(&mut self, cell: &str, delimiter: u8) {
+        match self {
+            Kept::Number(_) => {}
+            Kept::Text(all, _) => {
+                all.push((classify(cell, delimiter) != Cell::Missing).then(|| cell.to_owned()));
+            }
+            Kept::Bool(all) => {
+                all.push(if let Cell::Bool(b) = classify(cell, delimiter) { Some(b) } else { None });
+            }
+        }
+    }
+
+    fn done(self) -> Column {
+        match self {
+            Kept::Number(all) => Column::Number(all),
+            Kept::Text(all, _) => Column::Text(all),
+            Kept::Bool(all) => Column::Bool(all),
+        }
+    }
 }
 
 #[cfg(test)]

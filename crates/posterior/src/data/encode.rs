@@ -13,6 +13,7 @@ use crate::memory;
 use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Pixels of the largest image; more in a model file is damage.
 const LARGEST_IMAGE: usize = 1 << 28;
@@ -31,6 +32,9 @@ pub struct Encoder {
     pub inputs: Inputs,
     /// The target.
     pub target: Target,
+    /// Further targets that are predicted with it: real numbers, as it is then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Target>,
     /// What to do with missing values.
     pub missing: Missing,
     /// Columns of the training table that are not used, and so no surprise in another table.
@@ -59,7 +63,7 @@ impl Encoder {
         }
     }
 
-    /// With these scales for all numbers (pixels too) and for a real target instead of those of the training rows: for a network that was
+    /// With these scales for all numbers (pixels too) and for real targets instead of those of the training rows: for a network that was
     /// trained on numbers scaled otherwise, or not at all.
     pub fn with_scales(mut self, inputs: Option<Scale>, target: Option<Scale>) -> Encoder {
         if let Some(scale) = inputs {
@@ -71,13 +75,20 @@ impl Encoder {
                 Inputs::Images { scale: own, .. } => *own = scale,
             }
         }
-        if let (Some(scale), TargetKind::Real(own)) = (target, &mut self.target.kind) {
-            *own = scale;
+        for own in std::iter::once(&mut self.target).chain(&mut self.also) {
+            if let (Some(scale), TargetKind::Real(own)) = (target, &mut own.kind) {
+                *own = scale;
+            }
         }
         self
     }
 
-    /// How the target is encoded.
+    /// What is predicted, in the order of the outcomes of a row.
+    pub fn targets(&self) -> impl ExactSizeIterator<Item = &Target> + Clone {
+        (0..self.also.len() + 1).map(|t| if t == 0 { &self.target } else { &self.also[t - 1] })
+    }
+
+    /// How the target is encoded; where there are several, all are real numbers.
     pub fn target_kind(&self) -> &TargetKind {
         &self.target.kind
     }
@@ -102,16 +113,18 @@ impl Encoder {
 
     /// Encoded targets back in the user's units; a class stays its number.
     pub fn decode_target(&self, y: &[f64]) -> Vec<f64> {
-        let (mean, std) = self.target_scale();
-        y.iter().map(|v| mean + std * v).collect()
+        let scales = self.target_scales();
+        y.iter().zip(scales.iter().cycle()).map(|(v, (mean, std))| mean + std * v).collect()
     }
 
-    /// Mean and standard deviation that take a standardised target back to the user's units; (0, 1) unless it is real.
+    /// [`Encoder::target_scales`] of the first target.
     pub fn target_scale(&self) -> (f64, f64) {
-        match &self.target.kind {
-            TargetKind::Real(s) => (s.mean, s.std),
-            _ => (0.0, 1.0),
-        }
+        scale_of(&self.target)
+    }
+
+    /// Mean and standard deviation that take each standardised target back to the user's units; (0, 1) unless it is real.
+    pub fn target_scales(&self) -> Vec<(f64, f64)> {
+        self.targets().map(scale_of).collect()
     }
 
     /// How to read another file so that its columns are of the kinds they were in training.
@@ -130,6 +143,7 @@ impl Encoder {
                 TargetKind::Class { kind: LabelKind::Text, .. } => options.text.push(self.target.name.clone()),
                 TargetKind::Class { .. } => {}
             }
+            options.numeric.extend(self.also.iter().map(|t| t.name.clone()));
         }
         options
     }
@@ -159,7 +173,10 @@ impl Encoder {
             TargetKind::Count { mean } => mean.is_finite() && *mean > 0.0,
             TargetKind::Class { names, .. } => names.len() > 1 && distinct(names),
         };
-        if inputs && target {
+        let names: Vec<String> = self.targets().map(|t| t.name.clone()).collect();
+        let real = |t: &Target| matches!(&t.kind, TargetKind::Real(s) if s.is_valid());
+        let several = self.also.is_empty() || (distinct(&names) && self.targets().all(real));
+        if inputs && target && several {
             return Ok(());
         }
         Err(Error::data("the description of the columns contradicts itself", "fit the model again"))
@@ -180,17 +197,20 @@ impl Encoder {
             }
             Inputs::Images { .. } => Vec::new(),
         };
-        let target = if with_target { Some(table.column(&self.target.name)?) } else { None };
+        let targets = match with_target {
+            true => self.targets().map(|t| Ok((t, table.column(&t.name)?))).collect::<Result<Vec<_>>>()?,
+            false => Vec::new(),
+        };
         let mut known: HashSet<&str> = used.iter().map(|(name, _)| *name).collect();
-        known.extend(self.unused.iter().map(String::as_str).chain([self.target.name.as_str()]));
+        known.extend(self.unused.iter().map(String::as_str).chain(self.targets().map(|t| t.name.as_str())));
         let extra = table.column_names().filter(|n| !known.contains(n));
         let extra: Vec<String> = extra.map(|n| format!("'{}'", show(n))).collect();
         if !extra.is_empty() {
             let (shown, more) = (extra[..extra.len().min(5)].join(", "), if extra.len() > 5 { ", …" } else { "" });
             warnings.push(format!("columns that the model does not know are ignored: {shown}{more}"));
         }
-        let wanted = target.map(|c| (self.target.name.as_str(), c));
-        let kept_rows = kept(table, &used, wanted, self.missing, &FITTED, &mut warnings)?;
+        let wanted: Vec<(&str, &Column)> = targets.iter().map(|(t, c)| (t.name.as_str(), *c)).collect();
+        let kept_rows = kept(table, &used, &wanted, self.missing, &FITTED, &mut warnings)?;
         if kept_rows.is_empty() {
             return Err(table.locate(Error::data("no row is complete", "fill in the missing values")));
         }
@@ -199,15 +219,15 @@ impl Encoder {
         let what = format!("the encoded table of {rows} rows and {width} inputs");
         let fix = "give fewer rows, or leave out text columns with many different values";
         memory::request(memory::product(&[rows, width, each]), what, fix).map_err(|e| table.locate(e))?;
-        let y = match target {
-            Some(column) => self.encode_target(table, column, &kept_rows)?,
-            None => Vec::new(),
-        };
+        let mut y = vec![0.0; rows * targets.len()];
+        for (i, (target, column)) in targets.iter().enumerate() {
+            encode_target(target, table, column, &kept_rows, y.iter_mut().skip(i).step_by(targets.len()))?;
+        }
         let x = match &self.inputs {
-            Inputs::Columns(features) => Values::F64(self.encode_columns(table, features, &used, &kept_rows)?.into()),
+            Inputs::Columns(features) => Values::F64(self.encode_columns(table, features, &used, &kept_rows)?),
             Inputs::Images { scale, .. } => self.encode_images(table, scale, &kept_rows)?,
         };
-        let data = Dataset::new(x, self.input_shape(), y, usize::from(with_target));
+        let data = Dataset::new(x, self.input_shape(), y, targets.len());
         Ok(Encoded { data, kept_rows, warnings })
     }
 
@@ -232,9 +252,11 @@ impl Encoder {
         features: &[Feature],
         columns: &[(&str, &Column)],
         rows: &[usize],
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Arc<[f64]>> {
         let width = self.input_shape().len();
-        let mut x = vec![0.0; rows.len() * width];
+        // Made where it stays: a `Vec` would be copied into the `Arc`.
+        let mut shared: Arc<[f64]> = std::iter::repeat_n(0.0, rows.len() * width).collect();
+        let x = Arc::make_mut(&mut shared);
         let mut at = 0;
         for (feature, (name, column)) in features.iter().zip(columns) {
             match &feature.kind {
@@ -265,27 +287,44 @@ impl Encoder {
             }
             at += feature.kind.width();
         }
-        Ok(x)
+        Ok(shared)
     }
+}
 
-    fn encode_target(&self, table: &Table, column: &Column, rows: &[usize]) -> Result<Vec<f64>> {
-        let class = match &self.target.kind {
-            TargetKind::Class { names, kind } => {
-                Some((names, *kind, names.iter().map(String::as_str).zip(0..).collect::<HashMap<&str, u32>>()))
-            }
-            _ => None,
-        };
-        let value = |row: usize| match (&self.target.kind, &class) {
-            (TargetKind::Real(scale), _) => number(column, row, false).map(|v| scale.apply(v)),
-            (_, Some((names, kind, index))) => {
-                let label = label(column, row, *kind);
-                index.get(label.as_str()).map(|c| f64::from(*c)).ok_or_else(|| {
-                    let what = format!("the class '{}' was not seen in training", show(&label));
-                    Error::data(what, format!("the known ones are {}", few(names)))
-                })
-            }
-            _ => number(column, row, false).and_then(|v| whole(v, "correct the cell")),
-        };
-        rows.iter().map(|&row| value(row).map_err(|e| e.at(table.place(row, &self.target.name)))).collect()
+/// Mean and standard deviation of a real target; (0, 1) of others.
+fn scale_of(target: &Target) -> (f64, f64) {
+    match &target.kind {
+        TargetKind::Real(s) => (s.mean, s.std),
+        _ => (0.0, 1.0),
     }
+}
+
+fn encode_target<'y>(
+    target: &Target,
+    table: &Table,
+    column: &Column,
+    rows: &[usize],
+    out: impl Iterator<Item = &'y mut f64>,
+) -> Result<()> {
+    let class = match &target.kind {
+        TargetKind::Class { names, kind } => {
+            Some((names, *kind, names.iter().map(String::as_str).zip(0..).collect::<HashMap<&str, u32>>()))
+        }
+        _ => None,
+    };
+    let value = |row: usize| match (&target.kind, &class) {
+        (TargetKind::Real(scale), _) => number(column, row, false).map(|v| scale.apply(v)),
+        (_, Some((names, kind, index))) => {
+            let label = label(column, row, *kind);
+            index.get(label.as_str()).map(|c| f64::from(*c)).ok_or_else(|| {
+                let what = format!("the class '{}' was not seen in training", show(&label));
+                Error::data(what, format!("the known ones are {}", few(names)))
+            })
+        }
+        _ => number(column, row, false).and_then(|v| whole(v, "correct the cell")),
+    };
+    for (to, &row) in out.zip(rows) {
+        *to = value(row).map_err(|e| e.at(table.place(row, &target.name)))?;
+    }
+    Ok(())
 }

@@ -44,12 +44,21 @@ pub enum Task {
 pub struct EncodeOptions {
     /// Name of the column to predict.
     pub target: String,
+    /// Further columns to predict with it; then all of them are real numbers.
+    pub also: Vec<String>,
     /// What kind of target it is.
     pub task: Task,
     /// What to do with missing values.
     pub missing: Missing,
     /// Columns to leave out.
     pub ignore: Vec<String>,
+}
+
+impl EncodeOptions {
+    /// Names of the columns to predict, in their order.
+    pub fn target_names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.target).chain(&self.also).map(String::as_str)
+    }
 }
 
 /// An encoder and what was noticed while fitting it.
@@ -66,20 +75,31 @@ pub struct Fitted {
 impl Encoder {
     /// Learns the encoding of a training table.
     pub fn fit(table: &Table, options: &EncodeOptions) -> Result<Fitted> {
-        let column = table.column(&options.target)?;
+        table.column(&options.target)?;
         for name in &options.ignore {
             table.column(name)?;
         }
-        if options.ignore.contains(&options.target) {
-            let what = format!("the target '{}' is also to be ignored", show(&options.target));
+        let names: Vec<&str> = options.target_names().collect();
+        if let Some(name) = names.iter().find(|n| options.ignore.iter().any(|i| i == *n)) {
+            let what = format!("the target '{}' is also to be ignored", show(name));
             return Err(Error::setting(what, "choose another target, or do not ignore it"));
         }
+        if let Some(name) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)).map(|(_, n)| n) {
+            let what = format!("the target '{}' is named twice", show(name));
+            return Err(Error::setting(what, "name every target once"));
+        }
+        if names.len() > 1 && matches!(options.task, Task::Classification | Task::Count) {
+            let what = if options.task == Task::Count { "counts" } else { "classes" };
+            let what = format!("several targets must all be real numbers, and {what} are asked for");
+            return Err(Error::setting(what, "predict every target on its own"));
+        }
+        let targets = names.iter().map(|n| Ok((*n, table.column(n)?))).collect::<Result<Vec<(&str, &Column)>>>()?;
         let mut warnings = Vec::new();
         let mut unused = options.ignore.clone();
         let ignored: HashSet<&str> = options.ignore.iter().map(String::as_str).collect();
         let mut features = Vec::new();
         for (name, column) in table.columns() {
-            if name == options.target || ignored.contains(name) {
+            if names.contains(&name) || ignored.contains(name) {
                 continue;
             }
             if table.images().is_some() {
@@ -91,21 +111,20 @@ impl Encoder {
                 features.push((name, column));
             }
         }
-        let target = Some((options.target.as_str(), column));
         if options.missing != Missing::Drop {
-            kept(table, &features, target, options.missing, &FITTING, &mut Vec::new())?;
+            kept(table, &features, &targets, options.missing, &FITTING, &mut Vec::new())?;
         }
         // Before rows are left out: a column that varies is not to be lost because another is mostly empty, and one that does
         // not vary is not to cost a row.
         features.retain(|(name, values)| {
-            let varies = varies(values, column, options.missing);
+            let varies = varies(values, &targets, options.missing);
             if !varies {
                 warnings.push(format!("column '{}' has the same value in every row and is left out", show(name)));
                 unused.push((*name).to_owned());
             }
             varies
         });
-        let rows = kept(table, &features, target, options.missing, &FITTING, &mut warnings)?;
+        let rows = kept(table, &features, &targets, options.missing, &FITTING, &mut warnings)?;
         if rows.len() < FEWEST_ROWS {
             let left = if rows.len() < table.rows() { "complete " } else { "" };
             let what = format!("there are {} {left}rows and at least {FEWEST_ROWS} are needed", rows.len());
@@ -127,11 +146,14 @@ impl Encoder {
             };
             fitted.push(Feature { name: (*name).to_owned(), kind });
         }
-        let target = Target {
-            name: options.target.clone(),
-            kind: target_kind(table, column, &rows, options)
-                .map_err(|e| table.locate(e).in_column(&show(&options.target)))?,
-        };
+        let mut all = Vec::with_capacity(targets.len());
+        for (name, column) in &targets {
+            let found = target_kind(table, name, column, &rows, options)
+                .and_then(|kind| if targets.len() > 1 { real(kind) } else { Ok(kind) });
+            let kind = found.map_err(|e| table.locate(e).in_column(&show(name)))?;
+            all.push(Target { name: (*name).to_owned(), kind });
+        }
+        let target = all.remove(0);
         let inputs = match table.images() {
             Some(images) => {
                 let n = images.shape.len();
@@ -155,16 +177,16 @@ impl Encoder {
         let mut is_kept = vec![false; table.rows()];
         rows.iter().for_each(|&r| is_kept[r] = true);
         let dropped_rows = (0..table.rows()).filter(|&r| !is_kept[r]).collect();
-        let encoder = Encoder { inputs, target, missing: options.missing, unused };
+        let encoder = Encoder { inputs, target, also: all, missing: options.missing, unused };
         Ok(Fitted { encoder, warnings, dropped_rows })
     }
 }
 
-/// Whether a column varies among the rows where it and the target are known; where missing values are replaced, a missing text is a value too.
-fn varies(column: &Column, target: &Column, missing: Missing) -> bool {
+/// Whether a column varies among the rows where it and the targets are known; where missing values are replaced, a missing text is a value too.
+fn varies(column: &Column, targets: &[(&str, &Column)], missing: Missing) -> bool {
     let counts = |r: &usize| match (missing, column) {
         (Missing::Mean, Column::Text(_)) => true,
-        (Missing::Drop, _) => !column.is_missing(*r) && !target.is_missing(*r),
+        (Missing::Drop, _) => !column.is_missing(*r) && !targets.iter().any(|(_, t)| t.is_missing(*r)),
         _ => !column.is_missing(*r),
     };
     let mut rows = (0..column.len()).filter(counts);
@@ -213,7 +235,24 @@ fn categories(column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
     Ok((n > 1).then(|| FeatureKind::OneHot { categories: distinct.into_iter().collect() }))
 }
 
-fn target_kind(table: &Table, column: &Column, rows: &[usize], options: &EncodeOptions) -> Result<TargetKind> {
+/// One of several targets: they share a likelihood, which is one of real numbers.
+fn real(kind: TargetKind) -> Result<TargetKind> {
+    let holds = match kind {
+        TargetKind::Real(_) => return Ok(kind),
+        TargetKind::Count { .. } => "counts",
+        TargetKind::Class { .. } => "classes",
+    };
+    let what = format!("several targets must all be real numbers, and this one holds {holds}");
+    Err(Error::data(what, "predict it on its own"))
+}
+
+fn target_kind(
+    table: &Table,
+    name: &str,
+    column: &Column,
+    rows: &[usize],
+    options: &EncodeOptions,
+) -> Result<TargetKind> {
     let is_number = matches!(column, Column::Number(_));
     let task = match options.task {
         Task::Auto if is_number && table.images().is_none() => Task::Regression,
@@ -231,7 +270,7 @@ fn target_kind(table: &Table, column: &Column, rows: &[usize], options: &EncodeO
     let value = |r: &usize| {
         let fix = "correct the cell, or use ⟨task=regression⟩";
         let checked = number(column, *r, false).and_then(|v| if task == Task::Count { whole(v, fix) } else { Ok(v) });
-        checked.map_err(|e| e.at(table.place(*r, &options.target)))
+        checked.map_err(|e| e.at(table.place(*r, name)))
     };
     let values = rows.iter().map(value).collect::<Result<Vec<f64>>>()?;
     match Scale::of(values.iter().copied()) {

@@ -29,7 +29,9 @@ pub struct PredictiveCheck {
 impl PredictiveCheck {
     /// Predictions against outcomes `y` in the user's units; a class is its number.
     pub fn new(predictive: &Predictive, y: &[f64], outcome: Outcome) -> PredictiveCheck {
-        let n = y.len() as f64;
+        // Outcomes of one row may go together: the error is that of as many as there are rows, which it is at most.
+        let (n, each) = (y.len() as f64, predictive.outcomes_per_row() as f64);
+        let rows = y.len() / predictive.outcomes_per_row();
         if outcome == Outcome::Class {
             let classes = predictive.classes();
             let (mut value, mut expected, mut variance) = (0.0, 0.0, 0.0);
@@ -41,16 +43,16 @@ impl PredictiveCheck {
                 expected += mean;
                 variance += p.iter().map(|p| p * (score(*p) - mean).powi(2)).sum::<f64>();
             }
-            let error = variance.sqrt().max(1e-9 * n);
+            let error = (each * variance).sqrt().max(1e-9 * n);
             let z = (value - expected) / error;
-            return PredictiveCheck { name: "log_score", value: value / n, expected: expected / n, z, rows: y.len() };
+            return PredictiveCheck { name: "log_score", value: value / n, expected: expected / n, z, rows };
         }
         let bounds = predictive.quantiles(&[0.05, 0.95]);
         let inside = bounds.chunks(2).zip(y).filter(|(b, y)| b[0] <= **y && **y <= b[1]).count();
-        PredictiveCheck::of_coverage(inside as f64 / n, y.len())
+        PredictiveCheck::of_coverage(inside as f64 / n, rows)
     }
 
-    /// From the part of so many rows that lies inside its 90 % interval.
+    /// From the fraction of so many rows that lies inside its 90 % interval.
     pub(super) fn of_coverage(value: f64, rows: usize) -> PredictiveCheck {
         let expected = 0.9;
         let z = (value - expected) / (expected * (1.0 - expected) / rows as f64).sqrt();

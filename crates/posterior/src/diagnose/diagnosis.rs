@@ -204,12 +204,14 @@ fn check_rows(model: &Model, rows: &Encoded) -> Result<()> {
         return Err(Error::data(what, FIX));
     }
     if let TargetKind::Real(_) = model.encoder.target_kind() {
-        let y = &rows.data.y;
-        let n = y.len() as f64;
-        let mean = y.iter().sum::<f64>() / n;
-        let square = y.iter().map(|v| v * v).sum::<f64>() / n;
-        if mean.abs() > STANDARDISED || (square - 1.0).abs() > STANDARDISED {
-            return Err(Error::data("these are not the rows the model was fitted to: their targets differ", FIX));
+        let (n, targets) = (rows.data.rows as f64, rows.data.targets.max(1));
+        for t in 0..targets {
+            let y = || rows.data.y.iter().skip(t).step_by(targets);
+            let mean = y().sum::<f64>() / n;
+            let square = y().map(|v| v * v).sum::<f64>() / n;
+            if mean.abs() > STANDARDISED || (square - 1.0).abs() > STANDARDISED {
+                return Err(Error::data("these are not the rows the model was fitted to: their targets differ", FIX));
+            }
         }
     }
     Ok(())

@@ -26,7 +26,8 @@ pub fn predict_blocks(
     let rows = x.len() / width;
     // At most an eighth of what is left, in numbers of four bytes.
     let numbers = BLOCK.min((Budget::current().left() / 32) as usize);
-    let block = (numbers / (how.draws * fitted.likelihood().outputs()).max(1)).clamp(ROWS.0, ROWS.1);
+    let block = (numbers / (how.draws * fitted.likelihood().outputs() * fitted.likelihood().sites()).max(1))
+        .clamp(ROWS.0, ROWS.1);
     if rows <= block {
         return take(0..rows, fitted.predict(x, how)?);
     }

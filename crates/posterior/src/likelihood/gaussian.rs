@@ -47,6 +47,11 @@ impl Gaussian {
         let scale = NoiseScale::new(o.noise, o.noise_std, (o.noise_prior_mean, o.noise_prior_std));
         Ok(Gaussian { settings: settings.clone(), targets, scale })
     }
+
+    fn log_prob_of(&self, target: usize, f: &[f64], y: f64, noise: &[f64]) -> f64 {
+        let z = (y - f[target]) / self.scale.std(noise, target);
+        -0.5 * z * z - self.scale.log_std(noise, target) - HALF_LN_TAU
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -126,12 +131,10 @@ impl Likelihood for Gaussian {
         Some(self)
     }
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64 {
-        (0..self.targets)
-            .map(|t| {
-                let z = (y[t] - f[t]) / self.scale.std(noise, t);
-                -0.5 * z * z - self.scale.log_std(noise, t) - HALF_LN_TAU
-            })
-            .sum()
+        (0..self.targets).map(|t| self.log_prob_of(t, f, y[t], noise)).sum()
+    }
+    fn log_prob_target(&self, target: usize, f: &[f64], y: f64, noise: &[f64]) -> Option<f64> {
+        Some(self.log_prob_of(target, f, y, noise))
     }
     fn hessian_row(&self, _f: &[f64], _y: &[f64], noise: &[f64], out: &mut [f64]) {
         super::diagonal(out, self.targets, |t| self.scale.std(noise, t).powi(-2));

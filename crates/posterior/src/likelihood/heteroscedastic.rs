@@ -52,6 +52,12 @@ impl Heteroscedastic {
     fn std(&self, f: &[f64], target: usize) -> f64 {
         softplus(f[self.targets + target]) + FLOOR
     }
+
+    fn log_prob_of(&self, target: usize, f: &[f64], y: f64) -> f64 {
+        let std = self.std(f, target);
+        let z = (y - f[target]) / std;
+        -0.5 * z * z - std.ln() - HALF_LN_TAU
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -120,13 +126,10 @@ impl Likelihood for Heteroscedastic {
         Some(self)
     }
     fn log_prob_row(&self, f: &[f64], y: &[f64], _noise: &[f64]) -> f64 {
-        (0..self.targets)
-            .map(|t| {
-                let std = self.std(f, t);
-                let z = (y[t] - f[t]) / std;
-                -0.5 * z * z - std.ln() - HALF_LN_TAU
-            })
-            .sum()
+        (0..self.targets).map(|t| self.log_prob_of(t, f, y[t])).sum()
+    }
+    fn log_prob_target(&self, target: usize, f: &[f64], y: f64, _noise: &[f64]) -> Option<f64> {
+        Some(self.log_prob_of(target, f, y))
     }
     /// The expected one: 1/σ² for the mean, 2 sigmoid(s)²/σ² for s.
     fn hessian_row(&self, f: &[f64], _y: &[f64], _noise: &[f64], out: &mut [f64]) {

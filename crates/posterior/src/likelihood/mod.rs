@@ -9,6 +9,7 @@ mod heteroscedastic;
 mod noise;
 mod pointwise;
 mod poisson;
+mod sites;
 mod special;
 mod student_t;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use gaussian::{Gaussian, GaussianOptions};
 pub use heteroscedastic::{Heteroscedastic, HeteroscedasticOptions};
 pub use noise::Noise;
 pub use poisson::{Poisson, PoissonOptions};
+pub use sites::AtSites;
 pub use student_t::{StudentT, StudentTOptions};
 
 use crate::error::{Error, Result};
@@ -55,7 +57,7 @@ pub struct LikelihoodGradient<'a, R> {
     pub d_noise: &'a mut [f64],
 }
 
-/// The arithmetic of a likelihood in one precision. `f` is `rows × outputs()`, `y` is `rows × targets()`, both row-major;
+/// The arithmetic of a likelihood in one precision. `f` is `rows × sites() × outputs()`, `y` is `rows × sites() × targets()`, both row-major;
 /// `noise` holds the likelihood's own parameters in unconstrained form. Classes are stored as numbers in `y`.
 pub trait LikelihoodOps<R: Real>: Send + Sync {
     /// scale · Σₙ weightₙ · log p(yₙ | fₙ), with normalising constants, summed in f64; and its gradient, if wanted.
@@ -70,7 +72,7 @@ pub trait LikelihoodOps<R: Real>: Send + Sync {
     ) -> f64;
 }
 
-/// A likelihood. Methods without a precision work on single rows in f64: predictives, scores, tests.
+/// A likelihood. Methods without a precision work on single sites in f64, which are rows unless images are predicted: predictives, scores, tests.
 pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     /// The name in [`LIKELIHOODS`].
     fn name(&self) -> &'static str;
@@ -78,9 +80,13 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     fn settings(&self) -> &Settings;
     /// What y is.
     fn outcome(&self) -> Outcome;
-    /// Numbers per row in y.
+    /// Sites of a row: 1 for a row of a table, as many as pixels for an image that is predicted ([`AtSites`]). Everything else is told of one site.
+    fn sites(&self) -> usize {
+        1
+    }
+    /// Numbers per site in y.
     fn targets(&self) -> usize;
-    /// Numbers per row in f.
+    /// Numbers per site in f.
     fn outputs(&self) -> usize;
     /// Which of the outputs give the noise, where the network does.
     fn noise_outputs(&self) -> std::ops::Range<usize> {
@@ -121,6 +127,10 @@ pub trait Likelihood: LikelihoodOps<f32> + LikelihoodOps<f64> + Debug {
     }
     /// log p(y | f) of one row.
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64;
+    /// log p(y_target | f) of one of several targets; none where the likelihood does not tell it.
+    fn log_prob_target(&self, _target: usize, f: &[f64], y: f64, noise: &[f64]) -> Option<f64> {
+        (self.targets() == 1).then(|| self.log_prob_row(f, &[y], noise))
+    }
     /// −d² log p/df² of one row, `outputs × outputs`; its expectation under p(y|f) where that makes it positive
     /// semi-definite (the generalised Gauss–Newton matrix needs it so).
     fn hessian_row(&self, f: &[f64], y: &[f64], noise: &[f64], out: &mut [f64]);

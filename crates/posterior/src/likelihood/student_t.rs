@@ -66,6 +66,12 @@ impl StudentT {
             scales: student_scales(degrees),
         })
     }
+
+    fn log_prob_of(&self, target: usize, f: &[f64], y: f64, noise: &[f64]) -> f64 {
+        let z = (y - f[target]) / self.scale.std(noise, target);
+        let tail = 0.5 * (self.degrees + 1.0) * (z * z / self.degrees).ln_1p();
+        self.constant - self.scale.log_std(noise, target) - tail
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -152,13 +158,10 @@ impl Likelihood for StudentT {
         Some(self)
     }
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64 {
-        (0..self.targets)
-            .map(|t| {
-                let z = (y[t] - f[t]) / self.scale.std(noise, t);
-                let tail = 0.5 * (self.degrees + 1.0) * (z * z / self.degrees).ln_1p();
-                self.constant - self.scale.log_std(noise, t) - tail
-            })
-            .sum()
+        (0..self.targets).map(|t| self.log_prob_of(t, f, y[t], noise)).sum()
+    }
+    fn log_prob_target(&self, target: usize, f: &[f64], y: f64, noise: &[f64]) -> Option<f64> {
+        Some(self.log_prob_of(target, f, y, noise))
     }
     /// The expected one.
     fn hessian_row(&self, _f: &[f64], _y: &[f64], noise: &[f64], out: &mut [f64]) {

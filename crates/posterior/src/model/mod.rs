@@ -178,8 +178,8 @@ impl Model {
     /// What scores need of encoded rows with known outcomes, calibrated where the model is; block by block.
     pub fn score(&self, rows: &Dataset, how: &How) -> Result<Scored> {
         let y = self.encoder.decode_target(&rows.y);
-        let targets = self.likelihood().targets().max(1);
-        let mut builder = ScoreBuilder::new(self.likelihood().outcome(), Needs::all());
+        let targets = self.likelihood().sites() * self.likelihood().targets().max(1);
+        let mut builder = ScoreBuilder::new(self.likelihood().outcome(), Needs::all()).with_room(y.len());
         self.predict_blocks(&rows.x, how, |part, raw| {
             builder.push(&self.calibrated(raw), &y[part.start * targets..part.end * targets]);
             Ok(())
@@ -198,7 +198,7 @@ impl Model {
     /// From standardised targets back to the user's units.
     pub fn target_scale(encoder: &Encoder) -> TargetScale {
         match encoder.target_kind() {
-            TargetKind::Real(scale) => TargetScale { targets: vec![(scale.mean, scale.std)] },
+            TargetKind::Real(_) => TargetScale { targets: encoder.target_scales() },
             _ => TargetScale::default(),
         }
     }

@@ -5,7 +5,7 @@ use crate::data::{Dataset, Encoder, Source, TargetKind};
 use crate::error::{Error, Result};
 use crate::fitted::{self, Estimator, ModelEntry, ModelFit, NetworkFit};
 use crate::inference::{self, Method, Observer};
-use crate::likelihood::{self, Likelihood, Outcome};
+use crate::likelihood::{self, AtSites, Likelihood, Outcome};
 use crate::nn::{AnyNetwork, NetworkSpec, Role, Shape};
 use crate::posterior::Posterior;
 use crate::predict::Link;
@@ -223,7 +223,7 @@ impl Recipe {
     fn outcome(&self, encoder: &Encoder) -> (Recipe, Outcome, usize) {
         let mut recipe = self.clone();
         match encoder.target_kind() {
-            TargetKind::Real(_) => (recipe, Outcome::Real, 1),
+            TargetKind::Real(_) => (recipe, Outcome::Real, encoder.targets().len()),
             TargetKind::Class { names, .. } => (recipe, Outcome::Class, names.len()),
             TargetKind::Count { mean } => {
                 // Counts are not standardised; the network says how far a row is from the usual rate instead.
@@ -274,13 +274,30 @@ impl Recipe {
 
     /// As [`Recipe::resolve`], for inputs of a shape, and so many targets or classes.
     pub fn resolve_for(&self, input: Shape, outcome: Outcome, width: usize) -> Result<Resolved> {
+        self.resolve_with(input, outcome, width, None)
+    }
+
+    /// As [`Recipe::resolve_for`], for outcomes at `sites` sites of every row: the pixels of the image that the network's layers end in, of each of which a
+    /// convolution of 1 × 1 makes the outputs. The outcomes of a site stand side by side in a row of the data (channels last).
+    pub fn resolve_at_sites(&self, input: Shape, outcome: Outcome, width: usize, sites: usize) -> Result<Resolved> {
+        self.resolve_with(input, outcome, width, Some(sites))
+    }
+
+    fn resolve_with(&self, input: Shape, outcome: Outcome, width: usize, sites: Option<usize>) -> Result<Resolved> {
         let models: Vec<&str> = ModelEntry::all().iter().map(|m| m.name).collect();
         let name = self.method.name.as_deref().unwrap_or(defaults::WITH_FEW_ROWS);
         let method_entry = inference::find_beside(name, &models)?;
         let method = method_entry.configure(&self.method.pairs())?;
-        let (chosen, likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
+        let (chosen, mut likelihood) = self.resolve_likelihood(outcome, width, method.real_likelihood())?;
         let spec = method.network(&self.network)?.resolved()?;
-        let network: Arc<dyn AnyNetwork> = Arc::new(spec.build(input, likelihood.outputs())?);
+        let network: Arc<dyn AnyNetwork> = match sites {
+            None => Arc::new(spec.build(input, likelihood.outputs())?),
+            Some(sites) => {
+                let network = spec.build_at_sites(input, sites, likelihood.outputs())?;
+                likelihood = Arc::new(AtSites::new(likelihood, sites)?);
+                Arc::new(network)
+            }
+        };
         let parameters = network.layout().len();
         if parameters > MOST_PARAMETERS {
             return Err(Error::setting(

@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 mod affine;
+mod channels_last;
 mod conv;
 mod conv_factors;
 mod conv_pass;
@@ -30,6 +31,7 @@ mod spec_build;
 pub use crate::math::{MatRef, Threads};
 pub use activation::{ACTIVATIONS, Activation, ActivationLayer};
 pub use affine::{Affine, AffineBlock, AffineKind, AffineOps};
+pub use channels_last::ChannelsLast;
 pub use conv::Conv;
 pub use custom::{CustomLayer, LayerEntry, RowMap, layers, register_layer};
 pub use dense::Dense;

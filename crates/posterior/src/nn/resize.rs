@@ -39,7 +39,7 @@ fn check_factor(what: &str, factor: usize) -> Result<()> {
 }
 
 /// Rows stand by themselves: `run` gets each row of `from` (read) and `to` (written), on all threads where it is worth it.
-fn by_row<R: Real>(
+pub(super) fn by_row<R: Real>(
     pass: &Pass,
     (from, to): (&[R], &mut [R]),
     (width_from, width_to): (usize, usize),

@@ -1,6 +1,7 @@
 //! From a network as written to its graph: shapes are checked, activations and pooling fused into the layers before them.
 
 use super::activation::{Activation, ActivationLayer};
+use super::channels_last::ChannelsLast;
 use super::conv::Conv;
 use super::dense::Dense;
 use super::dropout::Dropout;
@@ -23,6 +24,27 @@ impl NetworkSpec {
         let last = add_layers(&mut builder, &self.layers, x)?;
         check_weights(last.shape, outputs)?;
         let output = builder.add(Op::affine(Dense::new(last.shape, outputs, Activation::Identity)), &[last])?;
+        builder.finish(output)
+    }
+
+    /// Makes the network for rows of the given shape whose outputs are `outputs` numbers at each of `sites` pixels, those of a pixel side by side: the layers end
+    /// in an image of so many pixels, and a convolution of 1 × 1 gives the outputs of each.
+    pub fn build_at_sites(&self, input: Shape, sites: usize, outputs: usize) -> Result<Graph> {
+        let mut builder = GraphBuilder::new(input);
+        let x = builder.input();
+        let last = add_layers(&mut builder, &self.layers, x)?;
+        match last.shape {
+            Shape::Image { height, width, .. } if height * width == sites => {}
+            shape => {
+                return Err(Error::setting(
+                    format!("the network's layers give {shape}, and {sites} pixels are to be predicted"),
+                    "end in an image of as many pixels as the targets have",
+                ));
+            }
+        }
+        let conv = Conv::dilated(last.shape, outputs, (1, 1), 1, 0, 1, Activation::Identity, None)?;
+        let image = builder.add(Op::affine(conv), &[last])?;
+        let output = builder.add(Op::plain(ChannelsLast::new(image.shape)?), &[image])?;
         builder.finish(output)
     }
 }

@@ -8,7 +8,8 @@
 //! ⌈(n+1)·level⌉-th smallest. Then P(r_new ≤ q) ≥ level for a new row exchangeable with them, whatever the model, and
 //! ≤ level + 1/(n+1) without ties. The score is |y − mean|/std for real and count outcomes (an interval mean ± q·std), and 1 − p̄_y for
 //! classes (all classes with p̄ ≥ 1 − q, and the most probable one always). It is taken from the model's own probabilities: a
-//! temperature fitted to the same rows would spoil the exchangeability.
+//! temperature fitted to the same rows would spoil the exchangeability. A row of several outcomes has the largest of their scores: its intervals hold all of them at
+//! once with the probability that is promised.
 
 use super::{ClassUncertainty, Predictive, RealUncertainty};
 use crate::error::{Error, Result};
@@ -35,7 +36,8 @@ pub struct Calibration {
 impl Calibration {
     /// From uncalibrated predictions of held-back rows and their outcomes, in the user's units.
     pub fn fit(predictive: &Predictive, y: &[f64], outcome: Outcome) -> Result<Calibration> {
-        let n = y.len();
+        let each = predictive.outcomes_per_row();
+        let n = y.len() / each;
         if n < 2 {
             return Err(Error::data(format!("{n} rows cannot calibrate a model"), "give at least 2, better 100"));
         }
@@ -47,6 +49,9 @@ impl Calibration {
             let real = predictive.real();
             (y.iter().enumerate().map(|(n, y)| (y - real.mean[n]).abs() / spread(&real, n)).collect(), None)
         };
+        if each > 1 {
+            scores = scores.chunks_exact(each).map(|row| row.iter().copied().fold(0.0, largest)).collect();
+        }
         if scores.iter().any(|s| !s.is_finite()) {
             return Err(Error::numerical("a prediction of a held-back row is not finite", "look at its inputs"));
         }
@@ -92,6 +97,11 @@ impl Calibration {
         let (row, best) = (classes.row(n), classes.predicted(n));
         (0..row.len()).filter(|c| 1.0 - row[*c] <= threshold || *c == best).collect()
     }
+}
+
+/// The larger of two; what is not a number stays so.
+fn largest(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b <= a { a } else { b }
 }
 
 /// The rank, from 1, of the i-th of `kept` evenly spaced order statistics of n; the last is the largest.

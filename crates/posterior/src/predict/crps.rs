@@ -74,42 +74,50 @@ fn of_counts(cdf: &mut dyn FnMut(f64) -> f64, low: f64, high: f64, y: f64) -> f6
 }
 
 impl Predictive {
-    /// The continuous ranked probability score of every row, for real and count outcomes of one target; `y` in the user's
+    /// The continuous ranked probability score of every row and target, `rows × targets`, for real and count outcomes; `y` in the user's
     /// units, and so is the score. Infinite where counts reach beyond 1e300; not a number where a draw has a location or scale that is not one or beyond 1e100.
     pub fn crps(&self, y: &[f64]) -> Vec<f64> {
         let targets = self.likelihood().targets();
-        let (centre, unit) = self.target_scale(0);
-        let standardised = |n: usize| (y[n * targets] - centre) / unit;
+        let unit = |t: usize| self.target_scale(t).1.abs();
+        let standardised = |n: usize, t: usize| {
+            let (centre, unit) = self.target_scale(t);
+            (y[n * targets + t] - centre) / unit
+        };
+        let each = |score: &(dyn Fn(usize, usize) -> f64 + Sync)| {
+            self.by_rows(targets, |n, out| out.iter_mut().enumerate().for_each(|(t, out)| *out = unit(t) * score(n, t)))
+        };
         if let Some(marginals) = self.marginals() {
-            return self.by_rows(1, |n, out| out[0] = unit.abs() * marginals.crps(n, 0, standardised(n)));
+            return each(&|n, t| marginals.crps(n, t, standardised(n, t)));
         }
         let Some(standard) = self.likelihood().standard() else {
-            return self.by_rows(1, |n, out| out[0] = unit.abs() * self.crps_by_cdf(n, standardised(n)));
+            return each(&|n, t| self.crps_by_cdf(n, t, standardised(n, t)));
         };
         let reach = mixture::reach(standard);
-        self.by_blocks(1, |from, out| {
-            let all = quantile::components(self, standard, from, out.len(), 0);
+        self.by_blocks(targets, |from, out| {
             let mut scratch = Scratch::default();
-            for (i, out) in out.iter_mut().enumerate() {
-                let score = |parts| mixture::crps(standard, parts, standardised(from + i), reach, &mut scratch);
-                *out = unit.abs() * all.row(i).map_or(f64::NAN, score);
+            for t in 0..targets {
+                let all = quantile::components(self, standard, from, out.len() / targets, t);
+                for (i, out) in out.iter_mut().skip(t).step_by(targets).enumerate() {
+                    let score = |parts| mixture::crps(standard, parts, standardised(from + i, t), reach, &mut scratch);
+                    *out = unit(t) * all.row(i).map_or(f64::NAN, score);
+                }
             }
         })
     }
 
-    fn crps_by_cdf(&self, n: usize, y: f64) -> f64 {
+    fn crps_by_cdf(&self, n: usize, t: usize, y: f64) -> f64 {
         let count = self.likelihood().outcome() == Outcome::Count;
         let edge = if count { 1e-13 } else { 1e-3 };
         let mut ends = [0.0; 2];
-        quantile::of_mixture(self, n, 0, &[edge, 1.0 - edge], &mut ends);
+        quantile::of_mixture(self, n, t, &[edge, 1.0 - edge], &mut ends);
         if ends.iter().any(|q| q.is_nan()) || y.is_nan() {
             return f64::NAN;
         }
         let mut f = vec![0.0; self.likelihood().outputs()];
         if count {
-            of_counts(&mut |t| quantile::smooth_cdf(self, n, 0, t, &mut f), ends[0], ends[1], y)
+            of_counts(&mut |y| quantile::smooth_cdf(self, n, t, y, &mut f), ends[0], ends[1], y)
         } else {
-            of_cdf(&mut |t| quantile::cdf(self, n, 0, t, &mut f), ends[0], ends[1], y)
+            of_cdf(&mut |y| quantile::cdf(self, n, t, y, &mut f), ends[0], ends[1], y)
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Distance {
     pub agreement: Option<f64>,
     /// From 0 (the same) to 1 (nothing in common).
     pub total_variation: f64,
-    /// In the user's units; for real and count outcomes.
+    /// In the user's units, or with several targets in standard deviations of each; for real and count outcomes.
     pub wasserstein: Option<f64>,
 }
 
@@ -45,20 +45,26 @@ impl Predictive {
                 wasserstein: None,
             };
         }
-        let rows = self.by_rows(2, |n, out| {
-            let (variation, moved) = self.row_distance(other, n);
-            out.copy_from_slice(&[variation, moved]);
+        let targets = self.likelihood().targets();
+        assert_eq!(targets, other.likelihood().targets(), "the same targets");
+        let rows = self.by_rows(2 * targets, |n, out| {
+            for (t, out) in out.chunks_exact_mut(2).enumerate() {
+                let unit = if targets > 1 { self.target_scale(t).1 } else { 1.0 };
+                let (variation, moved) = self.row_distance(other, n, t);
+                out.copy_from_slice(&[variation, moved / unit]);
+            }
         });
+        let n = n * targets as f64;
         let mean = |i: usize| rows.iter().skip(i).step_by(2).sum::<f64>() / n;
         Distance { agreement: None, total_variation: mean(0), wasserstein: Some(mean(1)) }
     }
 
-    /// Total variation and Wasserstein distance of the first target at one row, in the user's units.
-    fn row_distance(&self, other: &Predictive, n: usize) -> (f64, f64) {
+    /// Total variation and Wasserstein distance of a target at one row, in the user's units.
+    fn row_distance(&self, other: &Predictive, n: usize, t: usize) -> (f64, f64) {
         let ends = |p: &Predictive| {
-            let (mean, std) = p.target_scale(0);
+            let (mean, std) = p.target_scale(t);
             let mut ends = [0.0; 2];
-            quantile::of_mixture(p, n, 0, &[BEYOND, 1.0 - BEYOND], &mut ends);
+            quantile::of_mixture(p, n, t, &[BEYOND, 1.0 - BEYOND], &mut ends);
             ends.map(|q| mean + std * q)
         };
         let (a, b) = (ends(self), ends(other));
@@ -72,7 +78,7 @@ impl Predictive {
             return (0.0, 0.0);
         }
         let cells = ((high - low) / step).ceil() as usize;
-        let gap = |y: f64| self.cdf(n, 0, y) - other.cdf(n, 0, y);
+        let gap = |y: f64| self.cdf(n, t, y) - other.cdf(n, t, y);
         let mut before = gap(if count { low - 1.0 } else { low });
         let (mut variation, mut moved) = (before.abs(), 0.0);
         for i in 0..=cells {

@@ -168,6 +168,10 @@ impl Marginals<'_> {
         normals::cdf(&self.of(n, t), y)
     }
 
+    pub fn log_density(&self, n: usize, t: usize, y: f64) -> f64 {
+        normals::log_density(&self.of(n, t), y)
+    }
+
     pub fn quantiles(&self, n: usize, t: usize, levels: &[f64], out: &mut [f64]) {
         normals::quantiles(&self.of(n, t), levels, out);
     }

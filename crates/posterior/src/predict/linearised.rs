@@ -83,6 +83,9 @@ impl LinearisedPredictor {
         scale: TargetScale,
     ) -> Result<LinearisedPredictor> {
         let odd = |what: String| Error::setting(what, "predict from draws of the weights (sampling) instead");
+        if likelihood.sites() > 1 {
+            return Err(odd("a network that predicts images cannot be linearised".to_owned()));
+        }
         let first = posterior.blocks().iter().map(|b| b.start).min().unwrap_or(0);
         let affines: Vec<AffineBlock> =
             network.affine_blocks().iter().copied().filter(|l| l.start + l.len() > first).collect();

@@ -56,6 +56,9 @@ impl MomentsPredictor {
                 format!("moments need a posterior that is a diagonal Gaussian, and this one is of kind '{kind}'");
             return Err(Error::setting(what, instead));
         };
+        if likelihood.sites() > 1 {
+            return Err(Error::setting("moments are not propagated to images that are predicted", instead));
+        }
         let network = MomentsNetwork::new(network, instead)?;
         let variance: Vec<f32> = std.iter().map(|s| s * s).collect();
         let mut second = vec![0.0; network.size()];

@@ -217,12 +217,12 @@ impl Predictive {
         if d.weights.is_some() { 1.0 } else { d.draws as f64 }
     }
 
-    pub(super) fn likelihood(&self) -> &dyn Likelihood {
+    pub(crate) fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
     }
 
     /// Mean and standard deviation that take a standardised target to the user's units.
-    pub(super) fn target_scale(&self, target: usize) -> (f64, f64) {
+    pub(crate) fn target_scale(&self, target: usize) -> (f64, f64) {
         self.scale.of(target)
     }
 
@@ -313,13 +313,15 @@ impl Predictive {
     }
 
     /// Where yₙ lies in its predictive distribution, as (P(y < yₙ), P(y ≤ yₙ)): one number twice unless outcomes are counts. For
-    /// real and count outcomes of one target; `y` in the user's units.
+    /// real and count outcomes, `rows × targets`; `y` in the user's units.
     pub fn pit(&self, y: &[f64]) -> Vec<(f64, f64)> {
         let (targets, count) = (self.likelihood.targets(), self.likelihood.outcome() == Outcome::Count);
-        let both = self.by_rows(2, |n, out| {
-            let y = y[n * targets];
-            out[1] = self.cdf(n, 0, y);
-            out[0] = if count { self.cdf(n, 0, y - 1.0) } else { out[1] };
+        let both = self.by_rows(2 * targets, |n, out| {
+            for (t, out) in out.chunks_exact_mut(2).enumerate() {
+                let y = y[n * targets + t];
+                out[1] = self.cdf(n, t, y);
+                out[0] = if count { self.cdf(n, t, y - 1.0) } else { out[1] };
+            }
         });
         both.chunks_exact(2).map(|p| (p[0], p[1])).collect()
     }
@@ -343,22 +345,59 @@ impl Predictive {
                 return;
             }
             let mut f = vec![0.0; self.likelihood.outputs()];
-            let (mut largest, mut sum) = (f64::NEG_INFINITY, 0.0);
-            for s in 0..self.draws() {
-                self.output(s, n, &mut f);
-                let l = self.likelihood.log_prob_row(&f, &yn, self.noise_of(s)) + self.sum_weight(s).ln();
-                if l == f64::NEG_INFINITY {
-                    continue; // nothing to add, and −∞ − (−∞) is no number
-                }
-                if l > largest {
-                    sum = sum * (largest - l).exp() + 1.0;
-                    largest = l;
-                } else {
-                    sum += (l - largest).exp();
-                }
-            }
-            out[0] = largest + (sum / self.weight_sum()).ln() - jacobian;
+            out[0] = self.log_mean(n, &mut f, |f, noise| self.likelihood.log_prob_row(f, &yn, noise)) - jacobian;
         })
+    }
+
+    /// log p(yₙₜ | xₙ, D) of every real target on its own, `rows × targets`, in the user's units; none where the likelihood does not tell it of a single target.
+    pub fn target_log_likelihood(&self, y: &[f64]) -> Option<Vec<f64>> {
+        let (targets, outputs) = (self.likelihood.targets(), self.likelihood.outputs());
+        if self.likelihood.outcome() != Outcome::Real {
+            return (targets == 1).then(|| self.log_likelihood(y));
+        }
+        let marginals = self.marginals();
+        if marginals.is_none() && self.sites > 0 {
+            let mut f = vec![0.0; outputs];
+            self.output(0, 0, &mut f);
+            self.likelihood.log_prob_target(0, &f, 0.0, self.noise_of(0))?;
+        }
+        Some(self.by_rows(targets, |n, out| {
+            let mut f = vec![0.0; outputs];
+            for (t, out) in out.iter_mut().enumerate() {
+                let (mean, std) = self.scale.of(t);
+                let y = (y[n * targets + t] - mean) / std;
+                let of_draw =
+                    |f: &[f64], noise: &[f64]| self.likelihood.log_prob_target(t, f, y, noise).unwrap_or(f64::NAN);
+                *out = match &marginals {
+                    Some(m) => m.log_density(n, t, y),
+                    None => self.log_mean(n, &mut f, of_draw),
+                } - std.ln();
+            }
+        }))
+    }
+
+    /// ln of the mean over draws of e^log at site n, `log` of outputs and noise; `f` has room for the outputs.
+    fn log_mean(&self, n: usize, f: &mut [f64], log: impl Fn(&[f64], &[f64]) -> f64) -> f64 {
+        let (mut largest, mut sum) = (f64::NEG_INFINITY, 0.0);
+        for s in 0..self.draws() {
+            self.output(s, n, f);
+            let l = log(f, self.noise_of(s)) + self.sum_weight(s).ln();
+            if l == f64::NEG_INFINITY {
+                continue; // nothing to add, and −∞ − (−∞) is no number
+            }
+            if l > largest {
+                sum = sum * (largest - l).exp() + 1.0;
+                largest = l;
+            } else {
+                sum += (l - largest).exp();
+            }
+        }
+        largest + (sum / self.weight_sum()).ln()
+    }
+
+    /// Outcomes of a row of the data: all targets at all its sites.
+    pub(crate) fn outcomes_per_row(&self) -> usize {
+        self.likelihood.sites() * self.likelihood.targets().max(1)
     }
 }
 

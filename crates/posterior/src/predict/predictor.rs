@@ -105,6 +105,7 @@ impl Predictor for NetworkPredictor {
                 noise.copy_from_slice(&draw.w[size..]);
             }
         }
-        Predictive::new(self.likelihood.clone(), f, noise, draws, rows, self.scale.clone())
+        let sites = rows * self.likelihood.sites();
+        Predictive::new(self.likelihood.clone(), f, noise, draws, sites, self.scale.clone())
     }
 }

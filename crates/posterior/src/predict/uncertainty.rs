@@ -82,6 +82,12 @@ impl RealUncertainty {
         self.aleatoric.append(&mut next.aleatoric);
     }
 
+    /// The numbered ones.
+    pub(crate) fn select(&self, n: &[usize]) -> RealUncertainty {
+        let of = |all: &[f64]| n.iter().map(|i| all[*i]).collect();
+        RealUncertainty { mean: of(&self.mean), epistemic: of(&self.epistemic), aleatoric: of(&self.aleatoric) }
+    }
+
     /// Standard deviations: total, epistemic, aleatoric.
     pub fn std(&self, i: usize) -> (f64, f64, f64) {
         ((self.epistemic[i] + self.aleatoric[i]).sqrt(), self.epistemic[i].sqrt(), self.aleatoric[i].sqrt())
@@ -168,6 +174,21 @@ impl ClassUncertainty {
         self.total.append(&mut next.total);
         self.aleatoric.append(&mut next.aleatoric);
         self.disagreement.append(&mut next.disagreement);
+    }
+
+    /// The numbered ones.
+    pub(crate) fn select(&self, n: &[usize]) -> ClassUncertainty {
+        let of = |all: &[f64]| n.iter().map(|i| all[*i]).collect();
+        let by_class =
+            |all: &[f64]| n.iter().flat_map(|i| &all[i * self.classes..(i + 1) * self.classes]).copied().collect();
+        ClassUncertainty {
+            classes: self.classes,
+            probabilities: by_class(&self.probabilities),
+            variance: by_class(&self.variance),
+            total: of(&self.total),
+            aleatoric: of(&self.aleatoric),
+            disagreement: of(&self.disagreement),
+        }
     }
 
     /// The probabilities of row n.

@@ -203,7 +203,8 @@ fn work<R: Precision>(
 ) -> f64 {
     let network = R::network(&**problem.network());
     let likelihood = R::likelihood(&**problem.likelihood());
-    let (outputs, targets) = (problem.likelihood().outputs(), problem.likelihood().targets());
+    let sites = problem.likelihood().sites();
+    let (outputs, targets) = (sites * problem.likelihood().outputs(), sites * problem.likelihood().targets());
     let size = problem.network().layout().len();
     let (w, noise) = (w.slice(0..size), &w.centre()[size..]);
     team.d_noise.fill(0.0);

@@ -86,20 +86,21 @@ impl Problem {
                 data.shape.len()
             ));
         }
-        if network.outputs() != likelihood.outputs() {
+        let sites = likelihood.sites();
+        if network.outputs() != sites * likelihood.outputs() {
             return mismatch(format!(
                 "the network has {} outputs but the likelihood '{}' needs {}",
                 network.outputs(),
                 likelihood.name(),
-                likelihood.outputs()
+                sites * likelihood.outputs()
             ));
         }
-        if likelihood.targets() != data.targets {
+        if sites * likelihood.targets() != data.targets {
             return mismatch(format!(
                 "the data have {} targets but the likelihood '{}' is for {}",
                 data.targets,
                 likelihood.name(),
-                likelihood.targets()
+                sites * likelihood.targets()
             ));
         }
         if data.rows == 0 {

@@ -14,5 +14,5 @@ pub(super) const METRIC: Metric = Metric {
 
 fn functional(s: &Scored) -> Option<Score<'_>> {
     s.real.as_ref()?;
-    mean(|n| s.crps[n])
+    mean(|n| s.crps[n] / s.unit(n))
 }

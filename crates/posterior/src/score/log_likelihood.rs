@@ -12,5 +12,9 @@ pub(super) const METRIC: Metric = Metric {
 };
 
 fn functional(s: &Scored) -> Option<Score<'_>> {
-    mean(|n| s.log_likelihood[n])
+    if s.log_likelihood.is_empty() {
+        return None; // of one target of a likelihood that tells that of all alone
+    }
+    // Joint over the targets of a site, which all count alike.
+    mean(|n| s.log_likelihood[n / s.targets()])
 }

@@ -13,5 +13,5 @@ pub(super) const METRIC: Metric = Metric {
 
 fn functional(s: &Scored) -> Option<Score<'_>> {
     let real = s.real.as_ref()?;
-    mean(|n| (real.mean[n] - s.y[n]).abs())
+    mean(|n| s.error(n, real).abs())
 }

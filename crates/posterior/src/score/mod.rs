@@ -34,7 +34,7 @@ use crate::registry::Registry;
 /// Probabilities of the central intervals that are scored.
 pub const LEVELS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
 
-/// A score as a function of how often each row counts. Rows that do not count do not matter, whatever they hold.
+/// A score as a function of how often each outcome counts, those of a row alike. Outcomes that do not count do not matter, whatever they hold.
 pub type Functional<'a> = Box<dyn Fn(&[f64]) -> f64 + Send + Sync + 'a>;
 
 /// What a metric says of scored rows.

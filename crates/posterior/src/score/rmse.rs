@@ -13,5 +13,5 @@ pub(super) const METRIC: Metric = Metric {
 
 fn functional(s: &Scored) -> Option<Score<'_>> {
     let real = s.real.as_ref()?;
-    Some(Score::Of(Box::new(|weights| weighted_mean(|n| (real.mean[n] - s.y[n]).powi(2), weights).sqrt())))
+    Some(Score::Of(Box::new(|weights| weighted_mean(|n| s.error(n, real).powi(2), weights).sqrt())))
 }

@@ -25,5 +25,5 @@ pub(super) const fn metric<const L: usize>() -> Metric {
 
 fn functional<const L: usize>(s: &Scored) -> Option<Score<'_>> {
     s.real.as_ref()?;
-    mean(|n| s.width(n, L))
+    mean(|n| s.width(n, L) / s.unit(n))
 }

@@ -52,6 +52,8 @@ mod same_bits;
 mod samplers;
 mod scores;
 mod simulated_calibration;
+mod sites;
 mod source;
 mod structure;
 mod swag;
+mod targets;

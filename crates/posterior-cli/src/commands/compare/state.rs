@@ -49,8 +49,9 @@ impl State {
     fn path(&self, plan: &Plan, method: usize, split: usize, with_reference: bool, ending: &str) -> PathBuf {
         let (m, s) = (&plan.methods[method], &plan.splits[split]);
         let reference = plan.reference.filter(|_| with_reference).map(|r| &plan.methods[r].identity);
-        let text =
-            format!("{}{:?}{:?}{:?}{}{}{:?}", m.identity, reference, plan.options, s, plan.seed, plan.draws, m.name);
+        // As it was before there could be several targets: cells of one target keep their names.
+        let options = format!("{:?}", plan.options).replace("also: [], ", "");
+        let text = format!("{}{:?}{options}{:?}{}{}{:?}", m.identity, reference, s, plan.seed, plan.draws, m.name);
         let name = hash(self.common, text.as_bytes());
         self.folder.join(format!("{}-{split}-{:016x}.{ending}", m.name, (name >> 64) as u64 ^ name as u64))
     }

@@ -117,7 +117,9 @@ impl<'p> ChunkPass<'p> {
     pub fn new(problem: &'p Problem, subset: &Subset, rows: usize) -> Self {
         let k = problem.network().outputs();
         let products = subset.affines.iter().map(|l| vec![0.0; rows * k * l.positions * l.units]).collect();
-        let by_parts = problem.likelihood().hessian_parts(&vec![0.0; k], &mut vec![0.0; k], &mut vec![0.0; k]);
+        let likelihood = problem.likelihood();
+        let by_parts =
+            likelihood.sites() == 1 && likelihood.hessian_parts(&vec![0.0; k], &mut vec![0.0; k], &mut vec![0.0; k]);
         ChunkPass {
             problem,
             factors: JacobianFactors::new(problem.network().clone(), &subset.affines, rows),
@@ -136,7 +138,7 @@ impl<'p> ChunkPass<'p> {
         let (likelihood, k) = (&**problem.likelihood(), problem.network().outputs());
         let size = problem.network().layout().len();
         let (w, noise) = w.split_at(size);
-        let (targets, rows) = (likelihood.targets(), to - from);
+        let (targets, rows) = (likelihood.sites() * likelihood.targets(), to - from);
         let x = MatRef::new(&data.x[from * data.width..to * data.width], rows, data.width);
         self.rows = rows;
         self.factors.run(w, x, threads);
@@ -186,6 +188,9 @@ fn hessians(
     by_parts: bool,
     out: &mut [f64],
 ) {
+    if likelihood.sites() > 1 {
+        return site_hessians(likelihood, f, y, noise, weights, out);
+    }
     let (k, targets) = (likelihood.outputs(), likelihood.targets());
     let width = k * if by_parts { 2 } else { k };
     for (n, (f, h)) in f.chunks_exact(k).zip(out.chunks_exact_mut(width)).enumerate() {
@@ -199,6 +204,32 @@ fn hessians(
         } else {
             likelihood.hessian_row(f, &y[n * targets..(n + 1) * targets], noise, h);
             h.iter_mut().for_each(|h| *h *= weight);
+        }
+    }
+}
+
+/// Sites do not meet in the likelihood: the Hessian of a row has a block for each.
+fn site_hessians(
+    likelihood: &dyn Likelihood,
+    f: &[f64],
+    y: &[f64],
+    noise: &[f64],
+    weights: Option<&[f64]>,
+    out: &mut [f64],
+) {
+    let (sites, each, targets) = (likelihood.sites(), likelihood.outputs(), likelihood.targets());
+    let k = sites * each;
+    let mut block = vec![0.0; each * each];
+    for (n, (f, h)) in f.chunks_exact(k).zip(out.chunks_exact_mut(k * k)).enumerate() {
+        let weight = weights.map_or(1.0, |w| w[n]);
+        h.fill(0.0);
+        for (s, f) in f.chunks_exact(each).enumerate() {
+            let at = (n * sites + s) * targets;
+            likelihood.hessian_row(f, &y[at..at + targets], noise, &mut block);
+            for (i, block) in block.chunks_exact(each).enumerate() {
+                let row = &mut h[(s * each + i) * k + s * each..][..each];
+                row.iter_mut().zip(block).for_each(|(h, b)| *h = weight * b);
+            }
         }
     }
 }
