@@ -5,6 +5,7 @@
 use posterior::data::Column;
 use posterior::fitted::*;
 use posterior::inference::FitSummary;
+use posterior::model::register_model;
 use posterior::predict::NoiseNode;
 use posterior::prelude::*;
 use std::{path::Path, sync::Arc};
@@ -49,7 +50,7 @@ pub fn main() -> Result<()> {
         let all = r.tensor("all", 3)?;
         Ok(Arc::new(Average(all[0], all[1], all[2], r.input, r.likelihood.clone())) as Arc<dyn Fitted>)
     };
-    register_model(ModelEntry { name: "average", summary: "one number for all rows", gives: "a normal", settings: &[], real_likelihood: "gaussian", build: |_| Ok(Box::new(Averaging)), restore })?;
+    register_model(ModelEntry { name: "average", summary: "one number for all rows", gives: "a normal", settings: &[], real_likelihood: "gaussian", build: |_, _| Ok(Box::new(Averaging)), restore })?;
     let table = Table::from_columns(["x", "y"].map(|c| (c.into(), Column::Number(vec![1.0, 2.0, 6.0]))).into())?;
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
     let model = Model::fit(&Recipe::from_toml("[method]\nname = \"average\"\n")?, &table, &options, 1, &mut Silent)?;

@@ -39,7 +39,7 @@ pub fn main() -> posterior::Result<()> {
         summary: "the sine of every number",
         settings: &[FREQUENCY],
         build: |options, builder, from| {
-            builder.add(Op::rows(from[0].shape, Sine(from[0].shape, options.float("frequency"))), from)
+            builder.add(Op::rows(from[0].shape, Sine(from[0].shape, options.float("frequency")?)), from)
         },
     })?;
     let layers =

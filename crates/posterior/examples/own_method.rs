@@ -25,7 +25,7 @@ impl Method for Langevin {
         &self.0
     }
     fn fit(&self, problem: &Problem, key: Key, _: &mut dyn Observer) -> posterior::Result<Fit> {
-        let (step, mut stream, mut draws) = (self.0.float("step"), Stream::new(key), Vec::new());
+        let (step, mut stream, mut draws) = (self.0.float("step")?, Stream::new(key), Vec::new());
         let mut density = problem.density::<f64>(problem.whole("langevin")?.rows);
         let mut w: Vec<f64> = problem.initial(key).iter().map(|w| f64::from(*w)).collect();
         let mut g = vec![0.0; w.len()];

@@ -57,7 +57,7 @@ pub const GATED: LayerEntry = LayerEntry {
     settings: &[UNITS],
     build: |settings, builder, from| match from {
         [x] => {
-            let units = settings.count("units");
+            let units = settings.count("units")?;
             let both = builder.add(Op::affine(Dense::new(x.shape, 2 * units, Activation::Identity)), &[*x])?;
             builder.add(Op::rows(both.shape, Glu { half: units }), &[both])
         }

@@ -20,5 +20,5 @@ pub fn register() -> Result<()> {
     posterior::nn::register_layer(layer::GLU)?;
     posterior::nn::register_layer(layer::GATED)?;
     posterior::score::register_metric(metric::METRIC)?;
-    posterior::fitted::register_model(model::ENTRY)
+    posterior::model::register_model(model::ENTRY)
 }

@@ -26,13 +26,15 @@ pub const ENTRY: LikelihoodEntry = LikelihoodEntry {
     outcome: Outcome::Real,
     build: |settings, width| match width {
         0 => Err(Error::setting("there is no target", "name at least one")),
-        targets => Ok(Arc::new(Logistic { settings: settings.clone(), targets })),
+        targets => Ok(Arc::new(Logistic { settings: settings.clone(), start: settings.float("scale")?.ln(), targets })),
     },
 };
 
 #[derive(Debug)]
 struct Logistic {
     settings: Settings,
+    /// ln s where a fit starts.
+    start: f64,
     targets: usize,
 }
 
@@ -95,7 +97,7 @@ impl Likelihood for Logistic {
         (-1.0, 1.0)
     }
     fn initial_noise(&self) -> f64 {
-        self.settings.float("scale").ln()
+        self.start
     }
     fn log_prob_row(&self, f: &[f64], y: &[f64], noise: &[f64]) -> f64 {
         (0..self.targets).map(|t| density((y[t] - f[t]) * (-noise[t]).exp(), noise[t])).sum()

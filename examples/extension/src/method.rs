@@ -42,7 +42,8 @@ impl Method for Stein {
     }
 
     fn fit(&self, problem: &Problem, key: Key, observer: &mut dyn Observer) -> Result<Fit> {
-        let (n, dim, steps) = (self.settings.count("particles"), problem.dim(), self.settings.count("steps"));
+        let (n, dim, steps) = (self.settings.count("particles")?, problem.dim(), self.settings.count("steps")?);
+        let rate = self.settings.float("rate")?;
         let rows = problem.whole(ENTRY.name)?.rows;
         let mut density = problem.density::<f64>(rows);
         let start = |i| problem.initial(key.derive(i as u64)).into_iter().map(f64::from).collect::<Vec<f64>>();
@@ -59,7 +60,7 @@ impl Method for Stein {
             for ((w, scale), force) in w.iter_mut().zip(&mut scales).zip(&forces) {
                 for i in 0..dim {
                     scale[i] = if step == 0 { force[i] * force[i] } else { 0.9 * scale[i] + 0.1 * force[i] * force[i] };
-                    w[i] += self.settings.float("rate") * force[i] / (1e-6 + scale[i].sqrt());
+                    w[i] += rate * force[i] / (1e-6 + scale[i].sqrt());
                 }
             }
             let (step, steps) = (step as u64 + 1, steps as u64);

@@ -25,12 +25,12 @@ pub const ENTRY: ModelEntry = ModelEntry {
     gives: "a normal for every prediction",
     settings: &[NEIGHBOURS],
     real_likelihood: "gaussian",
-    build: |settings| Ok(Box::new(NeighboursEstimator { k: settings.count("neighbours") })),
+    build: |settings, _| Ok(Box::new(NeighboursEstimator { k: settings.count("neighbours")? })),
     restore: |r| {
         let y = (r.tensors)("y").unwrap_or_default();
         let x = r.tensor("x", y.len() * r.input.len())?;
         let log_noise = r.tensor("log_noise", 1)?[0];
-        let (k, input, likelihood) = (r.settings.count("neighbours"), r.input, r.likelihood.clone());
+        let (k, input, likelihood) = (r.settings.count("neighbours")?, r.input, r.likelihood.clone());
         if y.is_empty() || y.len() <= k {
             return Err(Error::setting("the file has too few rows", "the file is damaged: fit the model again"));
         }

@@ -22,7 +22,7 @@ pub const ENTRY: PriorEntry = PriorEntry {
     name: "secant",
     summary: "hyperbolic secant: smooth, with the tails of an exponential",
     settings: &[STD],
-    std: |settings, _role: Role| Some(settings.float("weight_std")),
+    std: |settings, _role: Role| settings.float("weight_std").ok(),
     build: |_, std| Ok(Arc::new(Secant { std: std.unwrap_or(1.0) })),
 };
 

@@ -66,7 +66,7 @@ fn a_model_that_is_no_network_by_name() {
     let model = fit("[method]\nname = \"neighbours\"\nneighbours = 4\n").unwrap();
     assert_eq!(model.fitted.describe(), "4 neighbours of 80 rows");
     expect_model(&model, &table(Task::Real, 80));
-    let entry: &ModelEntry = posterior::fitted::find_model("neighbours").unwrap();
+    let entry: &ModelEntry = posterior::model::find_model("neighbours").unwrap();
     expect_settings("neighbours", entry.settings, |given| entry.settings(given).map(drop));
     let error = fit("[method]\nname = \"neighbours\"\n[likelihood]\nname = \"logistic\"\n").unwrap_err().to_string();
     assert!(error.contains("use the likelihood 'gaussian'"), "{error}");

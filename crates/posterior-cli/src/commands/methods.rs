@@ -3,9 +3,9 @@
 use crate::cli::Methods;
 use crate::output::{json, print, table};
 use posterior::error::suggest;
-use posterior::fitted::MODELS;
 use posterior::inference::METHODS;
 use posterior::likelihood::LIKELIHOODS;
+use posterior::model::MODELS;
 use posterior::prior::PRIORS;
 use posterior::settings::{Setting, Value};
 use serde_json::json;

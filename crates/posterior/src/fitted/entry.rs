@@ -1,15 +1,14 @@
 //! Models that are not networks, by name: how they are fitted, and how they come back from a model file.
 //!
-//! A row of [`MODELS`], or one that [`register_model`] adds, is chosen like a method (`[method] name = …`): its [`Estimator`] takes encoded rows and
+//! A row of [`MODELS`](crate::model::MODELS), or one that [`register_model`](crate::model::register_model) adds, is chosen like a method (`[method] name = …`): its [`Estimator`] takes encoded rows and
 //! gives a [`Fitted`]. Network, prior and method of a recipe together are an estimator too ([`Resolved`](crate::model::Resolved)).
 
 use super::Fitted;
 use crate::data::{Dataset, Inputs};
 use crate::error::{Error, Result};
-use crate::inference::{self, FitSummary, Observer};
+use crate::inference::{FitSummary, Observer};
 use crate::likelihood::Likelihood;
 use crate::nn::Shape;
-use crate::registry::Registry;
 use crate::rng::Key;
 use crate::settings::{Setting, Settings, Value};
 use std::fmt::Debug;
@@ -65,7 +64,7 @@ impl Restoring<'_> {
     }
 }
 
-/// A row of [`MODELS`].
+/// A row of [`MODELS`](crate::model::MODELS).
 #[derive(Debug, Clone, Copy)]
 pub struct ModelEntry {
     /// What a user writes.
@@ -84,33 +83,9 @@ pub struct ModelEntry {
     pub restore: fn(&Restoring<'_>) -> Result<Arc<dyn Fitted>>,
 }
 
-/// Every model that is built in and no network.
-pub const MODELS: &[ModelEntry] = &[crate::gp::ENTRY];
-
-static REGISTERED: Registry<ModelEntry> = Registry::new("method", MODELS, |m| m.name);
-
 impl ModelEntry {
-    /// Every model that is no network, those of other crates included.
-    pub fn all() -> Vec<&'static ModelEntry> {
-        REGISTERED.all()
-    }
-
     /// Checks settings.
     pub fn settings(&self, given: &[(String, Value)]) -> Result<Settings> {
         Settings::resolve(self.settings, given, &format!("method '{}'", self.name))
     }
-}
-
-/// The model of that name, if it is one.
-pub fn find_model(name: &str) -> Option<&'static ModelEntry> {
-    REGISTERED.get(name)
-}
-
-/// Adds a model of another crate. An error where its name is taken, also by a method for networks.
-pub fn register_model(entry: ModelEntry) -> Result<()> {
-    if inference::methods().iter().any(|m| m.name == entry.name) {
-        let what = format!("there is a method '{}' already", entry.name);
-        return Err(Error::setting(what, "give the new one another name, and register it once"));
-    }
-    REGISTERED.add(entry)
 }

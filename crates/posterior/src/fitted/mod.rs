@@ -10,7 +10,7 @@ mod mixing;
 mod network;
 
 pub use blocks::{BLOCK, predict_blocks};
-pub use entry::{Estimator, MODELS, ModelEntry, ModelFit, Restoring, find_model, register_model};
+pub use entry::{Estimator, ModelEntry, ModelFit, Restoring};
 pub use mixing::Mixing;
 pub(crate) use mixing::{evenly, parameter, trace};
 pub use network::NetworkFit;

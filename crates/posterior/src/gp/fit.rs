@@ -54,7 +54,7 @@ pub(crate) const ENTRY: ModelEntry = ModelEntry {
     real_likelihood: "gaussian",
     build: |settings, inputs| Ok(Box::new(GpEstimator::new(settings, inputs)?)),
     restore: |r| {
-        let kernel = Kernel::parse(r.settings.text("kernel"), r.inputs)?;
+        let kernel = Kernel::parse(r.settings.text("kernel")?, r.inputs)?;
         GpFit::restore(r, Arc::new(kernel))
     },
 };
@@ -69,7 +69,7 @@ pub struct GpEstimator {
 impl GpEstimator {
     /// Reads the kernel and finds its columns.
     pub fn new(settings: &Settings, inputs: &Inputs) -> Result<GpEstimator> {
-        let kernel = Kernel::parse(settings.text("kernel"), inputs)?;
+        let kernel = Kernel::parse(settings.text("kernel")?, inputs)?;
         Ok(GpEstimator { settings: settings.clone(), kernel: Arc::new(kernel) })
     }
 }
@@ -106,7 +106,7 @@ impl Estimator for GpEstimator {
         let started = Instant::now();
         let (n, s) = (data.rows, &self.settings);
         let noise = check(&data, &*likelihood)?;
-        if s.text("inference") == "auto" && n > MOST_EXACT {
+        if s.text("inference")? == "auto" && n > MOST_EXACT {
             let what = format!("{n} rows are more than the {MOST_EXACT} that inference=auto fits exactly");
             return Err(Error::setting(what, "set inference=exact, or fit fewer rows"));
         }
@@ -122,7 +122,7 @@ impl Estimator for GpEstimator {
         let learned = !likelihood.blocks().is_empty();
         let (mean, std) = likelihood.noise_prior();
         let search = Search::new(&self.kernel, noise, learned.then_some((2.0 * mean, 2.0 * std)));
-        let (starts, steps) = (s.count("starts"), s.count("steps"));
+        let (starts, steps) = (s.count("starts")?, s.count("steps")?);
         let mut watch = Watch { observer, steps: (starts * 25 + steps) as u64, stopped: false };
         let kernel = &*self.kernel;
         let key = key.purpose(Purpose::Init);

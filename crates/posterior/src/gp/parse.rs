@@ -217,11 +217,11 @@ struct Parser {
 }
 
 impl Parser {
-    fn wrong(&self, what: impl fmt::Display, fix: impl Into<String>) -> Error {
+    fn wrong(&self, what: impl fmt::Display, fix: impl Into<crate::remedy::Remedy>) -> Error {
         self.wrong_at(self.at, what, fix)
     }
 
-    fn wrong_at(&self, at: usize, what: impl fmt::Display, fix: impl Into<String>) -> Error {
+    fn wrong_at(&self, at: usize, what: impl fmt::Display, fix: impl Into<crate::remedy::Remedy>) -> Error {
         let text: String = self.text.iter().take(200).collect();
         Error::setting(format!("the kernel '{text}' cannot be read at character {}: {what}", at + 1), fix)
     }

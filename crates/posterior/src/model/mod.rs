@@ -4,10 +4,12 @@ mod defaults;
 mod file;
 mod import;
 mod recipe;
+mod table;
 
 pub use defaults::FEW;
 pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Plan, Recipe, Resolved, ResolvedModel};
+pub use table::{MODELS, find_model, models, register_model};
 
 use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
 use crate::error::{Error, Result};

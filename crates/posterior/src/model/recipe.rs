@@ -3,7 +3,7 @@
 use super::defaults;
 use crate::data::{Dataset, Encoder, Source, TargetKind};
 use crate::error::{Error, Result};
-use crate::fitted::{self, Estimator, ModelEntry, ModelFit, NetworkFit};
+use crate::fitted::{Estimator, ModelEntry, ModelFit, NetworkFit};
 use crate::inference::{self, Method, Observer};
 use crate::likelihood::{self, AtSites, Likelihood, Outcome};
 use crate::nn::{AnyNetwork, NetworkSpec, Role, Shape};
@@ -192,7 +192,7 @@ impl Recipe {
 
     /// Names and settings checked, for the inputs and targets of an encoder, whatever kind of model the method names.
     pub fn plan(&self, encoder: &Encoder) -> Result<Plan> {
-        let Some(entry) = self.method.name.as_deref().and_then(fitted::find_model) else {
+        let Some(entry) = self.method.name.as_deref().and_then(super::find_model) else {
             return Ok(Plan::Network(Box::new(self.resolve(encoder)?)));
         };
         if inference::methods().iter().any(|m| m.name == entry.name) {
@@ -284,7 +284,7 @@ impl Recipe {
     }
 
     fn resolve_with(&self, input: Shape, outcome: Outcome, width: usize, sites: Option<usize>) -> Result<Resolved> {
-        let models: Vec<&str> = ModelEntry::all().iter().map(|m| m.name).collect();
+        let models: Vec<&str> = super::models().iter().map(|m| m.name).collect();
         let name = self.method.name.as_deref().unwrap_or(defaults::WITH_FEW_ROWS);
         let method_entry = inference::find_beside(name, &models)?;
         let method = method_entry.configure(&self.method.pairs())?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::nn::BlockSpec;
+use crate::settings::Value;
 
 fn settings(name: &str, given: &[(&str, &str)]) -> Settings {
     let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), Value::parse(v))).collect();

@@ -6,10 +6,10 @@ use posterior::data::{Column, Dataset, EncodeOptions, Table, Values};
 use posterior::diagnose::Diagnosis;
 use posterior::fitted::{
     Estimator, Fitted, Function, How, ModelEntry, ModelFit, NetworkFit, Restoring, Route, Saved, WideTensor,
-    register_model,
 };
 use posterior::inference::{FitSummary, Observer, Silent};
 use posterior::likelihood::Likelihood;
+use posterior::model::register_model;
 use posterior::model::{Choice, Model, Recipe};
 use posterior::nn::Shape;
 use posterior::predict::{NoiseNode, Outputs, Predictive};

@@ -56,7 +56,7 @@ const HALVES: LayerEntry = LayerEntry {
         if x.shape.len() % 2 == 1 {
             return Err(Error::setting(format!("{} have no halves", x.shape), "give an even number"));
         }
-        let map = Product { half: x.shape.len() / 2, sharpness: settings.float("sharpness") };
+        let map = Product { half: x.shape.len() / 2, sharpness: settings.float("sharpness")? };
         builder.add(Op::rows(x.shape, map), from)
     },
 };
@@ -67,7 +67,7 @@ const BILINEAR: LayerEntry = LayerEntry {
     summary: "products of two affine maps",
     settings: &[UNITS],
     build: |settings, builder, from| {
-        let units = settings.count("units");
+        let units = settings.count("units")?;
         let x = builder.add(Op::affine(Dense::new(from[0].shape, 2 * units, Activation::Identity)), from)?;
         builder.add(Op::rows(x.shape, Product { half: units, sharpness: 1.0 }), &[x])
     },

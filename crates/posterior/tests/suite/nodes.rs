@@ -4,7 +4,6 @@ use posterior::nn::{
     Activation, AffineKind, AnyNetwork, Dense, Embedding, Graph, GraphBuilder, GroupNorm, Interpolation, MatRef, Mode,
     Network, NetworkSpec, Noisy, Op, Pass, PixelShuffle, RowNoise, Shape, Threads, Upsample, Weights,
 };
-use posterior::problem::JacobianFactors;
 use posterior::rng::{Key, fill_normals};
 use posterior_testing::conformance::{expect_network, network_value};
 

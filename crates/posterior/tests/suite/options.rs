@@ -48,6 +48,7 @@ fn check<O: NamedOptions + PartialEq>(table: &[(&'static str, &'static [Setting]
             Allowed::Int(low, _) => Value::Int(low + 1),
             Allowed::Float(_, high) | Allowed::Above(_, high) => Value::Float(high),
             Allowed::OneOf(words) => Value::Text(words[words.len() - 1].to_owned()),
+            _ => Value::Text("text".to_owned()),
         };
         let settings = Settings::resolve(O::SETTINGS, &[(row.name.to_owned(), value)], name).unwrap();
         assert_eq!(Settings::resolve(O::SETTINGS, &O::read(&settings).pairs(), name).unwrap(), settings, "{name}");
