@@ -152,7 +152,7 @@ impl Recipe {
         Recipe { network, ..Recipe::default() }
     }
 
-    /// With a method: typed options ([`crate::options`]), a name, or a [`Choice`].
+    /// With a method: [typed options](mod@crate::options), a name, or a [`Choice`].
     pub fn method(self, method: impl Into<Choice>) -> Recipe {
         Recipe { method: method.into(), ..self }
     }
