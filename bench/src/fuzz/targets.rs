@@ -214,7 +214,7 @@ fn table(_: &[u8], path: &Path) -> Outcomes {
     for (task, missing) in
         [(Task::Auto, Missing::Error), (Task::Classification, Missing::Mean), (Task::Count, Missing::Drop)]
     {
-        let options = EncodeOptions { target: target.clone(), task, missing, ignore: Vec::new() };
+        let options = EncodeOptions { target: target.clone(), task, missing, ..EncodeOptions::default() };
         match Encoder::fit(&table, &options) {
             Err(e) => word += &error(&e)?,
             Ok(fitted) => {

@@ -1,4 +1,4 @@
-//! LeNet-5 fitted to MNIST, and whether its doubt tells Fashion-MNIST, or digits changed to fool it, from digits.
+//! LeNet-5 fitted to MNIST, and whether its uncertainty tells Fashion-MNIST, or digits changed to fool it, from digits.
 //!
 //! Models are given by `model=FILE`, as often as there are models: the one that `published ensemble-lenet5-mnist save=FILE` writes, and any other of the same
 //! images; without one that ensemble is fitted first (settings may follow). Beside a model whose members are points or diagonal Gaussians stand these by themselves (of an

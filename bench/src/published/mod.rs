@@ -1,5 +1,5 @@
 //! Published results, reproduced: `published NAME` prints one JSON line per result. `images` holds the table of results on images, which this file runs;
-//! `detection` tells other images and attacks apart by doubt, `uci` is the table of small regressions, `ranks` ranks methods as they come.
+//! `detection` tells other images and attacks apart by uncertainty, `uci` is the table of small regressions, `ranks` ranks methods as they come.
 //!
 //! Data come from the folder named by `POSTERIOR_DATA`; where it is not set, a line says that the result was skipped.
 
@@ -32,7 +32,7 @@ type Other = (&'static str, &'static str, fn(&Path, &[String]) -> Result<(), Str
 const OTHERS: &[Other] = &[
     (
         "ood-lenet5",
-        "MNIST against Fashion-MNIST by doubt: AUROC of at least 98.9 for MAP, 99.2 for an ensemble",
+        "MNIST against Fashion-MNIST by uncertainty: AUROC of at least 98.9 for MAP, 99.2 for an ensemble",
         detection::ood,
     ),
     (

@@ -358,7 +358,7 @@ pub struct Select {
     /// Belief in each model before the data, in proportion, as in 1,2,1 [default: all the same]
     #[arg(long, value_name = "W1,W2,…", allow_hyphen_values = true)]
     pub prior_weights: Option<String>,
-    /// Part of the rows whose log-likelihood under a fit to the others is shown beside the evidence; 0 for none
+    /// Fraction of the rows whose log-likelihood under a fit to the others is shown beside the evidence; 0 for none
     #[arg(long, value_name = "PART", default_value_t = 0.2, value_parser = parse_part)]
     pub held_out: f64,
     /// Draws from the posterior for it

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 const SCORES: [&str; 3] = ["accuracy", "rmse", "log_likelihood"];
 
 /// What the two columns are that only classes have.
-const FOOLED: &str = "fooled: rows told right before and wrong now; of these: part of them found by the best measure\n";
+const FOOLED: &str =
+    "fooled: rows classified correctly before and wrongly now; of these: fraction detected by the best measure\n";
 
 /// What the model makes of rows.
 struct Seen {
@@ -172,7 +173,7 @@ fn as_text(args: &Args, model: &Model, data: &Dataset, seen: &[Seen]) -> String 
     let files: Vec<String> = seen.iter().filter_map(|s| Some(s.out.as_ref()?.display().to_string())).collect();
     let what = if model.likelihood().outcome() == Outcome::Class { "fooled" } else { "led astray" };
     format!(
-        "{} rows, {} by {}; epsilon in {}\n{}by …: part of the changed rows found, that is above a doubt that at most 5 % of the unchanged ones reach\n{}changed rows in {}\n",
+        "{} rows, {} by {}; epsilon in {}\n{}by …: fraction of the changed rows detected at a false positive rate of 5 % on the unchanged ones\n{}changed rows in {}\n",
         grouped(data.rows),
         what,
         args.attack,

@@ -57,8 +57,8 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     let mut rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
     rows.extend(conformal.iter().map(|c| {
         let what = match model.likelihood().outcome() {
-            Outcome::Class => format!("part of the rows inside their conformal set; mean size {}", number(c.size())),
-            _ => format!("part of the rows inside their conformal interval; mean width {}", number(c.size())),
+            Outcome::Class => format!("fraction of rows inside their conformal set; mean size {}", number(c.size())),
+            _ => format!("fraction of rows inside their conformal interval; mean width {}", number(c.size())),
         };
         vec![format!("conformal_{:.0}", 100.0 * c.level), number(c.coverage()), number(c.error()), what]
     }));

@@ -141,8 +141,8 @@ fn pit_chart(scored: &Scored) -> Option<String> {
     let level = 1.0 / BINS as f64;
     let chart = Chart {
         title: "Where outcomes lie in their distributions (PIT)".into(),
-        x_label: "P(y ≤ what came true)".into(),
-        y_label: "part of the rows".into(),
+        x_label: "P(y ≤ the observed outcome)".into(),
+        y_label: "fraction of rows".into(),
         series: vec![bars, line("calibrated", &[(0.0, level), (1.0, level)], Tone::Truth)],
         x_range: Some((0.0, 1.0)),
         ..Chart::default()
@@ -164,7 +164,7 @@ fn coverage_chart(scored: &Scored) -> Option<String> {
     let chart = Chart {
         title: "Coverage of intervals".into(),
         x_label: "probability of the interval".into(),
-        y_label: "part of the rows inside".into(),
+        y_label: "fraction of rows inside".into(),
         series,
         x_range: Some((0.0, 1.0)),
         y_range: Some((0.0, 1.0)),
@@ -208,7 +208,7 @@ fn against_truth(scored: &Scored, target: Option<&str>) -> Option<String> {
     };
     let chart = Chart {
         title: target.map_or("Predicted against true".to_owned(), |name| format!("{name}: predicted against true")),
-        x_label: "what came true".into(),
+        x_label: "the observed outcome".into(),
         y_label: "predicted".into(),
         series: vec![spans, line("the same", &[(ends.0, ends.0), (ends.1, ends.1)], Tone::Truth)],
         ..Chart::default()
@@ -309,7 +309,7 @@ fn decomposition(scored: &Scored) -> Option<String> {
     };
     let chart = Chart {
         title: format!("Uncertainty in two parts: {unit}"),
-        x_label: "part of the rows, surest first".into(),
+        x_label: "fraction of rows, most certain first".into(),
         y_label: unit.into(),
         series: vec![
             Series::Band {
@@ -338,12 +338,12 @@ fn risk_chart(scored: &Scored) -> Option<String> {
     let most = curve.iter().map(|c| c.1).fold(0.0, f64::max);
     let (what, as_text): (&str, fn(f64) -> String) = match scored.real {
         Some(_) => ("mean absolute error", number),
-        None => ("part of them wrong", |v| format!("{:.1} %", 100.0 * v)),
+        None => ("fraction wrong", |v| format!("{:.1} %", 100.0 * v)),
     };
     let tip = |c: f64, r: f64| format!("surest {:.0} %: {what} {}", 100.0 * c, as_text(r));
     let chart = Chart {
         title: "Risk against coverage".into(),
-        x_label: "part of the rows answered, surest first".into(),
+        x_label: "fraction of rows answered, most certain first".into(),
         y_label: what.into(),
         series: told("", &curve, Tone::Mean, tip).into(),
         x_range: Some((0.0, 1.0)),

@@ -204,7 +204,7 @@ fn prior(model: &Model) -> String {
     let std = |l: &LayerPrior| l.weight_std.map(number).unwrap_or_default();
     let all: Vec<String> = model.recipe.layer_priors.iter().map(std).collect();
     let name = model.recipe.prior.name.as_deref().unwrap_or_default();
-    format!("{name}, as wide as the evidence has it: weight_std {} by layer", all.join(", "))
+    format!("{name}, scale chosen by marginal likelihood: weight_std {} by layer", all.join(", "))
 }
 
 /// `asked` is the recipe before anything was chosen for it.
@@ -237,7 +237,7 @@ fn rows(
     let real = matches!(model.encoder.target_kind(), TargetKind::Real(_));
     if real && asked.method.name.is_none() && asked.likelihood.name.is_none() {
         let name = model.recipe.likelihood.name.as_deref().unwrap_or_default();
-        rows.push(("noise", format!("{name}, the default: outliers pull little (or --likelihood gaussian)")));
+        rows.push(("noise", format!("{name}, the default: robust to outliers (or --likelihood gaussian)")));
     }
     if asked.leaves_prior_open() && !model.recipe.layer_priors.is_empty() {
         rows.push(("prior", prior(model)));

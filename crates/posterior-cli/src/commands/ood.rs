@@ -1,4 +1,4 @@
-//! `posterior ood MODEL IN_DATA OUT_DATA`: does the model doubt rows that it should not know?
+//! `posterior ood MODEL IN_DATA OUT_DATA`: is the model less certain of rows that it should not know?
 
 use super::{data_files, how, read};
 use crate::chart::{Chart, Series, Tone};
@@ -26,8 +26,10 @@ pub fn run(args: &Ood) -> anyhow::Result<()> {
     let same: Vec<&str> = found.iter().filter(|d| d.constant).map(|d| d.measure).collect();
     if !same.is_empty() {
         let method = model.recipe.method.name.as_deref().unwrap_or("this method");
-        let what =
-            format!("under {method} every row has the same doubt by {}: it tells nothing apart", same.join(", "));
+        let what = format!(
+            "under {method} every row has the same {} uncertainty, so it cannot separate the sets",
+            same.join(", ")
+        );
         notes(&args.common, &[what]);
     }
     if let Some(path) = &args.report {
@@ -62,7 +64,7 @@ fn is_reversed(d: &Detection, n: (usize, usize)) -> bool {
     !d.constant && d.auroc < 0.5 - by_chance(n)
 }
 
-/// What a reader must know of scores that do not grow with doubt: below 0.5 they rank the wrong way round.
+/// What a reader must know of scores that do not grow with uncertainty: below 0.5 they rank the wrong way round.
 fn warned(found: &[Detection], n: (usize, usize)) -> Option<String> {
     let named = |which: &dyn Fn(&Detection) -> bool| {
         let all = found.iter().filter(|d| which(d)).map(|d| format!("{} (auroc {})", d.measure, number(d.auroc)));
@@ -155,7 +157,7 @@ fn page(args: &Ood, known: &[UncertaintyScore], other: &[UncertaintyScore], foun
         Chart {
             title: format!("By {}", k.measure.replace('_', " ")),
             x_label: unit.into(),
-            y_label: "part of the rows".into(),
+            y_label: "fraction of rows".into(),
             series: vec![bars("known", parts_in, Tone::Forward), bars("others", parts_out, Tone::Truth)],
             ..Chart::default()
         }
@@ -165,7 +167,7 @@ fn page(args: &Ood, known: &[UncertaintyScore], other: &[UncertaintyScore], foun
     Page {
         title: "What the model does not know".into(),
         lead: format!(
-            "{} known rows of {} against {} rows of {}, told apart by how unsure {} is of them.",
+            "{} known rows of {} against {} rows of {}, separated by how uncertain {} is of them.",
             grouped(known[0].values.len()),
             args.known.display(),
             grouped(other[0].values.len()),
@@ -174,9 +176,9 @@ fn page(args: &Ood, known: &[UncertaintyScore], other: &[UncertaintyScore], foun
         ),
         sections: vec![
             Section {
-                heading: "How well they are told apart".into(),
-                text: "auroc: how often another row is doubted more than a known one. fpr95: part of the others that pass as known when \
-                       95 % of the known rows pass. tpr_at_fpr5: part of the others found when at most 5 % of the known rows are \
+                heading: "How well they are separated".into(),
+                text: "auroc: probability that an other row is more uncertain than a known one. fpr95: fraction of the others that pass as known when \
+                       95 % of the known rows pass. tpr_at_fpr5: fraction of the others found when at most 5 % of the known rows are \
                        taken for others. "
                     .to_owned()
                     + &warned(found, (known[0].values.len(), other[0].values.len())).unwrap_or_default(),

@@ -12,7 +12,7 @@ use posterior::artifact::write_file;
 use posterior::settings::Value;
 use serde_json::{Map, json};
 
-/// More models than this are a slip of the hand.
+/// More models than this are most likely a mistyped range.
 const MOST: usize = 1000;
 
 /// What keeps a method's own evidence from scaling the prior: scales that are compared are not to be scaled away.

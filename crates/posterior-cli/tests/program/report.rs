@@ -124,7 +124,7 @@ fn an_evaluation_of_classes() {
     // Reliability, two parts of uncertainty, risk, training.
     check(d, "r.html", 4);
     succeed(d, &["ood", "m", "birds.csv", "birds.csv", "--report", "o.html", "-q"]);
-    // A picture for every measure of doubt.
+    // A picture for every uncertainty score.
     check(d, "o.html", 5);
 }
 

@@ -52,7 +52,7 @@ fn a_fit_that_fails_its_own_check_says_so_and_the_verdict_stays() {
     }
 }
 
-/// Rows in the middle of the known ones: the model is surer of them, so that doubt ranks them the wrong way round.
+/// Rows in the middle of the known ones: the model is surer of them, so that uncertainty ranks them the wrong way round.
 #[test]
 fn scores_that_rank_the_wrong_way_round_are_named() {
     let dir = folder();

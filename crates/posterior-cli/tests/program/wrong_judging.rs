@@ -70,7 +70,11 @@ fn one_class_alone() {
     let fit = ["fit", "birds.csv", "--target", "species", "--method", "map", "--set", "epochs=2", "--out", "p", "-q"];
     succeed(dir.path(), &fit);
     let run = succeed(dir.path(), &["ood", "p", "birds.csv", "wrens.csv", "--json"]);
-    assert!(run.stderr.contains("under map every row has the same doubt by epistemic, disagreement"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("under map every row has the same epistemic, disagreement uncertainty"),
+        "{}",
+        run.stderr
+    );
     let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     let epistemic = json["rows"].as_array().unwrap().iter().find(|r| r["measure"] == "epistemic").unwrap();
     assert!(epistemic["auroc"].is_null() && json["rows"][0]["auroc"].is_f64(), "{json}");

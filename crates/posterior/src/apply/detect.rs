@@ -1,6 +1,6 @@
 //! Telling rows apart by how unsure the model is of them: data unlike those it was fitted to, or made to fool it.
 //!
-//! Every measure grows with doubt. Classes: total `H[p̄]`, aleatoric (mean of `H[pₛ]`), epistemic (mutual information), disagreement (mean of
+//! Every score grows with uncertainty. Classes: total `H[p̄]`, aleatoric (mean of `H[pₛ]`), epistemic (mutual information), disagreement (mean of
 //! `KL(p̄ ‖ pₛ)`), and 1 − the largest probability. Real and count outcomes: the three standard deviations. References: Hendrycks & Gimpel
 //! (2017), A baseline for detecting misclassified and out-of-distribution examples; Malinin & Gales (2021), Uncertainty estimation in
 //! autoregressive structured prediction.
@@ -9,12 +9,12 @@ use crate::likelihood::Outcome;
 use crate::predict::Predictive;
 use crate::score::Roc;
 
-/// A measure of doubt with its value at every row.
+/// An uncertainty score with its value at every row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UncertaintyScore {
     /// total, aleatoric, epistemic, disagreement or max_probability.
     pub measure: &'static str,
-    /// One number per row; more is more doubt.
+    /// One number per row; larger is more uncertain.
     pub values: Vec<f64>,
 }
 
@@ -37,7 +37,7 @@ pub fn fooled(y: &[f64], before: &[usize], after: &[usize]) -> Vec<usize> {
     (0..y.len()).filter(|n| right(before, *n) && !right(after, *n)).collect()
 }
 
-/// Every measure of doubt that the kind of outcome has.
+/// Every uncertainty score that the kind of outcome has.
 pub fn uncertainty_scores(predictive: &Predictive, outcome: Outcome) -> Vec<UncertaintyScore> {
     // A row of several outcomes has the mean of their entropies, or the root mean square of their standard deviations in those of the targets.
     let (each, targets) = (predictive.outcomes_per_row(), predictive.likelihood().targets().max(1));
@@ -72,12 +72,12 @@ pub fn uncertainty_scores(predictive: &Predictive, outcome: Outcome) -> Vec<Unce
     ]
 }
 
-/// How well a measure of doubt tells other rows from known ones.
+/// How well an uncertainty score separates other rows from known ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {
     /// Which measure.
     pub measure: &'static str,
-    /// P(another row is doubted more than a known one), ties half.
+    /// AUROC: P(another row scores above a known one), ties half.
     pub auroc: f64,
     /// Average precision with the other rows as positives.
     pub aupr_out: f64,
@@ -87,24 +87,24 @@ pub struct Detection {
     pub fpr95: f64,
     /// Best share of the other rows found at a threshold that finds at most 5 % of the known rows.
     pub tpr_at_fpr5: f64,
-    /// Whether all rows have the same doubt, so that nothing can be told apart.
+    /// Whether all rows have the same score, so that nothing can be separated.
     pub constant: bool,
 }
 
 /// How well the measure tells the two sets apart; none where one of them has no rows.
 pub fn detect(known: &UncertaintyScore, other: &UncertaintyScore) -> Option<Detection> {
-    let by_doubt = Roc::new(&other.values, &known.values);
+    let by_score = Roc::new(&other.values, &known.values);
     let negated = |d: &UncertaintyScore| d.values.iter().map(|v| -v).collect::<Vec<_>>();
     let by_certainty = Roc::new(&negated(known), &negated(other));
     let mut all = known.values.iter().chain(&other.values);
     let first = all.next()?;
     Some(Detection {
         measure: known.measure,
-        auroc: by_doubt.auroc()?,
-        aupr_out: by_doubt.average_precision()?,
+        auroc: by_score.auroc()?,
+        aupr_out: by_score.average_precision()?,
         aupr_in: by_certainty.average_precision()?,
         fpr95: by_certainty.false_positives_at(0.95)?,
-        tpr_at_fpr5: by_doubt.true_positives_at(0.05)?,
+        tpr_at_fpr5: by_score.true_positives_at(0.05)?,
         constant: all.all(|v| v == first),
     })
 }

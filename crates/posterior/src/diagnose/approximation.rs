@@ -16,7 +16,7 @@ const BELOW: f64 = -3.0;
 pub struct PredictiveCheck {
     /// What is compared: `coverage_90` or `log_score`.
     pub name: &'static str,
-    /// What came true.
+    /// The observed outcomes.
     pub value: f64,
     /// What the predictive says it should be.
     pub expected: f64,

@@ -33,7 +33,7 @@ const TEAMS: usize = 64;
 const BLOCKS_PER_TEAM: usize = 4;
 /// U starts at this part of σ: its share of the variance is 1 %.
 const START: f32 = 0.1;
-/// More memory than this is a slip of the hand.
+/// More memory than this is refused: a rank this large is most likely mistyped.
 const MOST_BYTES: u128 = 16 << 30;
 
 /// Blocks that one thread works through in order.

@@ -32,7 +32,7 @@ crate::options! {
     pub struct Ensemble: "ensemble" {
         /// S: independent fits
         members: usize = 5 => Int(1, 1000),
-        /// part of the rows that each member does not see, drawn for each
+        /// fraction of the rows that each member does not see, drawn for each
         leave_out: f64 = 0.0 => Float(0.0, 0.9),
         /// whether each member's prior is centred at a draw of the prior (randomised MAP) instead of at its mean
         anchored: bool = false,

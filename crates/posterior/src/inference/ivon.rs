@@ -38,7 +38,7 @@ crate::options! {
         learning_rate: f64 = 0.05 => Above(0.0, 10.0),
         /// how the learning rate falls: to 1 % along a cosine, to 1 % exponentially, or not at all
         schedule: Decay = Decay::Cosine,
-        /// part of the steps over which the learning rate first rises from 0
+        /// fraction of the steps over which the learning rate first rises from 0
         warmup: f64 = 0.0 => Float(0.0, 0.9),
         /// stop when the objective (mean of 5 epochs) has not risen for so many epochs; the best is returned; 0 means never
         patience: usize = 0 => Int(0, 1_000_000),
@@ -47,7 +47,7 @@ crate::options! {
         // At 0 there is no σ to estimate the curvature with.
         /// weight of the KL; 1 is Bayes, less is a tempered (cold) posterior
         beta: f64 = 1.0 => Float(1e-6, 1e6),
-        /// part of the steps over which β first rises from 0
+        /// fraction of the steps over which β first rises from 0
         kl_warmup: f64 = 0.0 => Float(0.0, 1.0),
         // A MAP fit by Adam would need a learning rate of its own.
         /// means start as a fresh network's weights, or at 0

@@ -18,7 +18,7 @@ crate::options! {
     /// Stochastic-gradient Hamiltonian Monte Carlo.
     pub struct Sghmc: "sghmc" {
         ..stochastic_fields!,
-        /// part of the momentum that is lost in a step; 1 is sgld
+        /// fraction of the momentum that is lost in a step; 1 is sgld
         friction: f64 = 0.1 => Above(0.0, 1.0),
         ..stochastic_course_fields!,
     }

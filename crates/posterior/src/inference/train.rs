@@ -25,7 +25,7 @@ macro_rules! training_fields {
             learning_rate: f64 = 0.005 => Above(0.0, 10.0),
             /// how the learning rate falls: to 1 % along a cosine, to 1 % exponentially, or not at all
             schedule: Decay = Decay::Cosine,
-            /// part of the steps over which the learning rate first rises from 0
+            /// fraction of the steps over which the learning rate first rises from 0
             warmup: f64 = 0.0 => Float(0.0, 0.9),
             /// stop when the objective (mean of 5 epochs) has not risen for so many epochs; the best is returned; 0 means never
             patience: usize = 0 => Int(0, 1_000_000),

@@ -37,7 +37,7 @@ macro_rules! variational_fields {
         $crate::options! { $($head)*
             /// weight of the KL; 1 is Bayes, less is a tempered (cold) posterior
             beta: f64 = 1.0 => Float(0.0, 1e6),
-            /// part of the steps over which β first rises from 0
+            /// fraction of the steps over which β first rises from 0
             kl_warmup: f64 = 0.1 => Float(0.0, 1.0),
             /// means start as a fresh network's weights, at 0, or at a MAP fit with the same settings
             initial_mean: InitialMean = InitialMean::Random,

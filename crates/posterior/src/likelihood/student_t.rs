@@ -31,7 +31,7 @@ crate::options! {
 /// The row of the table.
 pub(super) const ENTRY: LikelihoodEntry = LikelihoodEntry {
     name: StudentTOptions::NAME,
-    summary: "noise with heavy tails: outliers do not pull",
+    summary: "noise with heavy tails: robust to outliers",
     settings: StudentTOptions::SETTINGS,
     outcome: Outcome::Real,
     build: |settings, width| Ok(Arc::new(StudentT::new(settings, width)?)),

@@ -62,7 +62,7 @@ impl Recipe {
     }
 }
 
-/// The recipe with a prior for every layer as wide as the evidence has it; as it was where that is too much work, or has no answer.
+/// The recipe with a prior for every layer scale chosen by marginal likelihood; as it was where that is too much work, or has no answer.
 pub(super) fn with_prior_by_evidence(resolved: &Resolved, problem: &Problem, key: Key) -> Result<Recipe> {
     let (parameters, mut recipe) = (problem.network().layout().len(), resolved.recipe.clone());
     let settings = &recipe.prior.settings;

@@ -95,7 +95,7 @@ pub struct Recipe {
     pub method: Choice,
 }
 
-/// More parameters than this are a slip of the hand: a fit keeps several numbers for each in memory.
+/// More parameters than this are most likely mistyped: a fit keeps several numbers for each in memory.
 const MOST_PARAMETERS: usize = 1 << 30;
 
 /// A recipe made definite for given data.

@@ -16,7 +16,7 @@ use crate::simd_fn;
 use std::f64::consts::{SQRT_2, TAU};
 use std::sync::OnceLock;
 
-/// More features than this are a slip of the hand.
+/// More features than this are most likely mistyped.
 const MOST: usize = 1 << 16;
 /// Higher degrees lose all their digits in single precision.
 const HIGHEST_DEGREE: usize = 30;

@@ -25,7 +25,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// For a fit of so many steps: the highest rate, how it falls, and the part of the steps over which it first rises from 0.
+    /// For a fit of so many steps: the highest rate, how it falls, and the fraction of the steps over which it first rises from 0.
     pub fn new(rate: f64, decay: Decay, warmup: f64, steps: u64) -> Schedule {
         Schedule { rate, decay, warmup, steps }
     }

@@ -27,7 +27,7 @@ crate::options! {
 /// The row of the table.
 pub(super) const ENTRY: PriorEntry = PriorEntry {
     name: LogUniformOptions::NAME,
-    summary: "every order of magnitude alike: drives needless weights to zero",
+    summary: "log-uniform scale: drives needless weights to zero",
     settings: LogUniformOptions::SETTINGS,
     std: |_, _| None,
     build: |settings, _| {

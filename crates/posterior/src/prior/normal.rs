@@ -24,7 +24,7 @@ crate::options! {
 /// The row of the table.
 pub(super) const ENTRY: PriorEntry = PriorEntry {
     name: NormalOptions::NAME,
-    summary: "normal weights: weight decay, as a belief",
+    summary: "normal weights: weight decay as a prior",
     settings: NormalOptions::SETTINGS,
     std: |settings, role| {
         let own = NormalOptions::read(settings);

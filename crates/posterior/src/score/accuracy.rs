@@ -4,7 +4,7 @@ use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "accuracy",
-    summary: "part of the rows whose most probable class is the true one",
+    summary: "fraction of rows whose most probable class is the true one",
     larger_is_better: Some(true),
     short: true,
     functional,

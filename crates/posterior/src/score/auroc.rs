@@ -5,7 +5,7 @@ use super::{Metric, Needs, Roc, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "auroc",
-    summary: "probability that a row of a class is given more of it than a row of another",
+    summary: "AUROC: probability that a positive row scores above a negative one",
     larger_is_better: Some(true),
     short: false,
     functional,

@@ -4,7 +4,7 @@ use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "brier",
-    summary: "mean squared distance between probabilities and what came true",
+    summary: "mean squared distance between probabilities and the observed outcomes",
     larger_is_better: Some(false),
     short: true,
     functional,

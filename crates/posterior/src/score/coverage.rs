@@ -1,14 +1,14 @@
-//! How often the central interval of the predictive mixture holds what came true; its own probability is right.
+//! How often the central interval of the predictive mixture holds the observed outcome; its own probability is right.
 
 use super::{Metric, Needs, Score, Scored, mean};
 
 const NEEDS: Needs = Needs { intervals: true, ..Needs::NONE };
 
 const NAMES: [(&str, &str); 4] = [
-    ("coverage_50", "part of the rows inside their 50 % interval; 0.5 is right"),
-    ("coverage_80", "part of the rows inside their 80 % interval; 0.8 is right"),
-    ("coverage_90", "part of the rows inside their 90 % interval; 0.9 is right"),
-    ("coverage_95", "part of the rows inside their 95 % interval; 0.95 is right"),
+    ("coverage_50", "fraction of rows inside the 50% interval (ideal: 0.5)"),
+    ("coverage_80", "fraction of rows inside the 80% interval (ideal: 0.8)"),
+    ("coverage_90", "fraction of rows inside the 90% interval (ideal: 0.9)"),
+    ("coverage_95", "fraction of rows inside the 95% interval (ideal: 0.95)"),
 ];
 
 /// Of the interval with probability `LEVELS[L]`.

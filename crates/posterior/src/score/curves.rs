@@ -18,10 +18,10 @@ pub struct Bin {
 pub fn reliability(s: &Scored) -> Option<Vec<Bin>> {
     s.classes.as_ref()?;
     let mut bins = vec![Bin::default(); BINS];
-    for (doubt, loss) in s.uncertainty_and_loss()? {
-        let bin = &mut bins[bin_of(1.0 - doubt)];
+    for (uncertainty, loss) in s.uncertainty_and_loss()? {
+        let bin = &mut bins[bin_of(1.0 - uncertainty)];
         bin.rows += 1;
-        bin.confidence += 1.0 - doubt;
+        bin.confidence += 1.0 - uncertainty;
         bin.accuracy += 1.0 - loss;
     }
     for bin in bins.iter_mut().filter(|b| b.rows > 0) {
@@ -50,7 +50,7 @@ pub fn pit_histogram(s: &Scored, bins: usize) -> Option<Vec<f64>> {
     Some(parts.into_iter().map(|p| p / n).collect())
 }
 
-/// (coverage, risk): the mean loss of the surest rows, for about `points` shares of the rows. Rows of one doubt count on average.
+/// (coverage, risk): the mean loss of the surest rows, for about `points` shares of the rows. Rows of one uncertainty count on average.
 pub fn risk_coverage_curve(s: &Scored, points: usize) -> Option<Vec<(f64, f64)>> {
     let sorted = by_uncertainty(s)?;
     let (n, mut rows, mut loss) = (sorted.len(), 0, 0.0);

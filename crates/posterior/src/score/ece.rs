@@ -14,7 +14,7 @@ pub(super) const METRIC: Metric = Metric {
 fn functional(s: &Scored) -> Option<Score<'_>> {
     s.classes.as_ref()?;
     let rows = s.uncertainty_and_loss()?;
-    let bin: Vec<usize> = rows.iter().map(|(doubt, _)| bin_of(1.0 - doubt)).collect();
-    let gap: Vec<f64> = rows.iter().map(|(doubt, loss)| doubt - loss).collect(); // accuracy − confidence
+    let bin: Vec<usize> = rows.iter().map(|(uncertainty, _)| bin_of(1.0 - uncertainty)).collect();
+    let gap: Vec<f64> = rows.iter().map(|(uncertainty, loss)| uncertainty - loss).collect(); // accuracy − confidence
     Some(Score::Of(Box::new(move |weights| binned_gap(BINS, &bin, &gap, weights))))
 }

@@ -4,7 +4,7 @@ use super::{Metric, Needs, Score, Scored, mean};
 
 pub(super) const METRIC: Metric = Metric {
     name: "log_likelihood",
-    summary: "mean log predictive density of what came true, in nats per row",
+    summary: "mean log predictive density of the observed outcomes, in nats per row",
     larger_is_better: Some(true),
     short: true,
     functional,

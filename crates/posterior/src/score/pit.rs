@@ -7,7 +7,7 @@ use super::{Metric, Needs, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "pit_deviation",
-    summary: "largest distance of the outcomes' places in their distributions from uniform",
+    summary: "largest distance of the PIT values (outcomes' places in their distributions) from uniform",
     larger_is_better: Some(false),
     short: false,
     functional,

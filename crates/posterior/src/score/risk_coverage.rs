@@ -7,7 +7,7 @@ use super::{Metric, Needs, Score, Scored};
 
 pub(super) const METRIC: Metric = Metric {
     name: "risk_coverage_area",
-    summary: "mean loss of the rows it is surest of, over all numbers of rows",
+    summary: "area under the risk-coverage curve: mean loss of the most certain rows, over all fractions kept",
     larger_is_better: Some(false),
     short: false,
     functional,
@@ -34,7 +34,7 @@ fn functional(s: &Scored) -> Option<Score<'_>> {
     })))
 }
 
-/// Rows as (number, doubt, loss), the surest first.
+/// Rows as (number, uncertainty, loss), the surest first.
 pub(super) fn by_uncertainty(s: &Scored) -> Option<Vec<(usize, f64, f64)>> {
     let mut rows: Vec<_> = s.uncertainty_and_loss()?.into_iter().enumerate().map(|(n, (d, l))| (n, d, l)).collect();
     rows.sort_by(|a, b| a.1.total_cmp(&b.1));

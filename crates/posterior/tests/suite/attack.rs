@@ -221,7 +221,7 @@ fn changed_tables_come_back_in_their_units() {
 }
 
 #[test]
-fn detection_by_doubt() {
+fn detection_by_score() {
     let doubt = |values: &[f64]| UncertaintyScore { measure: "total", values: values.to_vec() };
     let d = detect(&doubt(&[0.1, 0.2, 0.3, 0.4]), &doubt(&[0.35, 0.5, 0.6])).unwrap();
     // 11 of 12 pairs are in order; finding all others means taking 0.4 along; letting 95 % of the known pass lets 0.35 pass.

@@ -98,7 +98,7 @@ fn fit(plan: &Plan, method: usize, split: usize, deadline: Option<Instant>) -> p
     Ok((model, start.elapsed().as_secs_f64()))
 }
 
-/// The predictions of a model for a split's test rows, and what came true.
+/// The predictions of a model for a split's test rows, and the observed outcome.
 pub fn predict(plan: &Plan, model: &Model, split: usize) -> posterior::Result<(Predictive, Vec<f64>)> {
     let rows = model.encoder.encode(&plan.table.select(&plan.splits[split].validation), true)?;
     let y = model.encoder.decode_target(&rows.data.y);

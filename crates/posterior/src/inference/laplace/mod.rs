@@ -120,7 +120,7 @@ crate::options! {
         tune: Tuning = Tuning::Evidence,
         /// one factor of the prior's precision for all layers, or one each (by evidence only)
         prior_precision: PriorPrecision = PriorPrecision::Scalar,
-        /// part of the rows held back where tune is validation; nothing is fitted to them
+        /// fraction of the rows held back where tune is validation; nothing is fitted to them
         validation: f64 = 0.1 => Float(0.01, 0.9),
         /// rounds of training with the evidence choosing prior and noise after each; 0 means after the fit only
         online: usize = 0 => Int(0, 1000),
