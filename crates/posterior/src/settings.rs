@@ -265,8 +265,8 @@ mod tests {
     #[test]
     fn a_misspelt_key_is_an_error() {
         let s = resolve("steps", "3").unwrap();
-        let message = s.float("rtae").unwrap_err().to_string();
-        assert_eq!(message, "the table of settings has no row 'rtae'; did you mean 'rate'?");
+        let message = s.float("rte").unwrap_err().to_string();
+        assert_eq!(message, "the table of settings has no row 'rte'; did you mean 'rate'?");
         assert!(s.flag("rate").is_err() && s.count("kind").is_err() && s.text("steps").is_err());
         assert!(s.typed::<usize>("step").is_none());
     }
