@@ -3,7 +3,7 @@
 //! An allocator counts what is held at most while a file is read. The seeds of the corpus are read whole, cut short, and with their bytes replaced
 //! one after another by large ones, which is where lengths and counts are.
 
-use posterior::data::{ReadOptions, Table};
+use posterior::data::{EncodeOptions, Encoder, ReadOptions, Table};
 use posterior::model::Recipe;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
@@ -98,4 +98,24 @@ fn what_a_reader_holds_follows_from_the_length_of_its_file() {
         let seed = seed.unwrap();
         check("parquet", &seed.file_name().to_string_lossy(), &path, &std::fs::read(seed.path()).unwrap());
     }
+    numbers_are_held_once(&path);
+}
+
+/// Of many rows of numbers: 8 bytes a cell and 8 for the line of a row, beside the text, which is read in steps that double. Encoded, 8 bytes an input, and 8 a row
+/// for its number and twice for its target.
+fn numbers_are_held_once(path: &Path) {
+    const ROWS: usize = 1 << 15;
+    let line = |i: usize| (0..8).map(|c| (i * (c + 7) % 1009).to_string()).collect::<Vec<_>>().join(",") + "\n";
+    let text = "a,b,c,d,e,f,g,y\n".to_owned() + &(0..ROWS).map(line).collect::<String>();
+    std::fs::write(path, &text).unwrap();
+    let mut table = None;
+    let held = most(|| table = Some(Table::read(path, &ReadOptions::default()).unwrap()));
+    let allowed = FIXED + (2 * text.len() + 8 * ROWS * 9) as isize;
+    assert!(held <= allowed, "{held} bytes held where {allowed} are enough");
+    let table = table.unwrap();
+    let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
+    let encoder = Encoder::fit(&table, &options).unwrap().encoder;
+    let held = most(|| drop(encoder.encode(&table, true).unwrap()));
+    let allowed = FIXED + (8 * ROWS * (7 + 1 + 2)) as isize;
+    assert!(held <= allowed, "{held} bytes held where {allowed} are enough");
 }
