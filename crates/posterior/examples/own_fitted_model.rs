@@ -51,7 +51,7 @@ pub fn main() -> Result<()> {
         Ok(Arc::new(Average(all[0], all[1], all[2], r.input, r.likelihood.clone())) as Arc<dyn Fitted>)
     };
     register_model(ModelEntry { name: "average", summary: "one number for all rows", gives: "a normal", settings: &[], real_likelihood: "gaussian", build: |_, _| Ok(Box::new(Averaging)), restore })?;
-    let table = Table::from_columns(["x", "y"].map(|c| (c.into(), Column::Number(vec![1.0, 2.0, 6.0]))).into())?;
+    let table = Table::from_columns(["x", "y"].map(|c| (c.into(), Column::Number(vec![1.0, 2.0, 3.0, 3.0, 6.0]))).into())?;
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
     let model = Model::fit(&Recipe::from_toml("[method]\nname = \"average\"\n")?, &table, &options, 1, &mut Silent)?;
     let back = artifact::from_bytes(&artifact::to_bytes(&model)?, Path::new("model"))?;

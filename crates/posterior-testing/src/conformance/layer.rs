@@ -129,15 +129,12 @@ fn gradients(name: &str, network: &Graph, indices: &Range<usize>) {
         }
         moved
     };
-    let expect = |what: &str, f: &mut dyn FnMut(&[f64]) -> (f64, Vec<f64>), point: Vec<f64>| {
-        check_gradient(f, &point, TOLERANCE).unwrap_or_else(|e| panic!("{name}, {what}: {e}"));
-    };
     let mut fixed = |p: &[f64]| {
         let (v, mut g) = network_value(network, p[..n].into(), &at(&p[n..]), ROWS, Threads::One);
         held(&mut g[n..]);
         (v, g)
     };
-    expect("fixed weights", &mut fixed, [&w[..], &x].concat());
+    expect(name, "fixed weights", &mut fixed, &[&w[..], &x].concat());
     for noise in [RowNoise::Local, RowNoise::Flipout] {
         let mut noisy = |p: &[f64]| {
             let weights = Weights::Noisy(Noisy { noise, mean: &p[..n], spread: &p[n..2 * n] });
@@ -145,9 +142,13 @@ fn gradients(name: &str, network: &Graph, indices: &Range<usize>) {
             held(&mut g[2 * n..]);
             (v, g)
         };
-        expect(&format!("{noise:?}"), &mut noisy, [&w[..], &spread, &x].concat());
+        expect(name, &format!("{noise:?}"), &mut noisy, &[&w[..], &spread, &x].concat());
     }
     expect_noise(name, network, &w, &x);
+}
+
+fn expect(name: &str, what: &str, f: impl FnMut(&[f64]) -> (f64, Vec<f64>), point: &[f64]) {
+    check_gradient(f, point, TOLERANCE).unwrap_or_else(|e| panic!("{name}, {what}: {e}"));
 }
 
 /// Noise by row changes the outputs, and by more than rounding: a map that ignores the spread would pass every gradient check.

@@ -2,14 +2,14 @@
 
 use super::data::{Task, table};
 use super::near;
-use posterior::data::EncodeOptions;
+use posterior::data::{Dataset, EncodeOptions};
 use posterior::inference::Silent;
 use posterior::model::{Choice, Model, Recipe};
 use posterior::score::{Metric, Score, Scored};
 use posterior::settings::Value;
 
-/// 30 rows of each kind of outcome, scored by a small model, and these rows followed by themselves.
-fn scored(task: Task) -> (Scored, Scored) {
+/// 30 rows of each kind of outcome, scored by a small model; these rows followed by themselves; and row i there i mod 3 times.
+fn scored(task: Task) -> [Scored; 3] {
     let method = Choice::named("map").with("epochs", Value::Int(30));
     let recipe = Recipe { method, ..Recipe::default() };
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
@@ -17,7 +17,9 @@ fn scored(task: Task) -> (Scored, Scored) {
         let model = Model::fit(&recipe, &table(task, 30), &options, 1, &mut Silent)?;
         let rows = model.encoder.encode(&table(task, 30), true)?.data;
         let twice: Vec<usize> = (0..30).chain(0..30).collect();
-        Ok((model.score(&rows, &model.how(1))?, model.score(&rows.select(&twice), &model.how(1))?))
+        let counted: Vec<usize> = (0..30).flat_map(|i| std::iter::repeat_n(i, i % 3)).collect();
+        let score = |rows: &Dataset| model.score(rows, &model.how(1));
+        Ok([score(&rows)?, score(&rows.select(&twice))?, score(&rows.select(&counted))?])
     };
     run().unwrap_or_else(|e: posterior::Error| panic!("{e}"))
 }
@@ -32,7 +34,7 @@ pub fn expect_metric(metric: &Metric) {
     assert!(!metric.summary.is_empty(), "{name} has no summary");
     let mut defined = 0;
     for task in [Task::Real, Task::TwoClasses, Task::ThreeClasses] {
-        let (once, twice) = scored(task);
+        let [once, twice, counted] = scored(task);
         let f = match (metric.functional)(&once) {
             Some(Score::Of(f)) => f,
             Some(Score::Undefined(why)) => {
@@ -57,8 +59,15 @@ pub fn expect_metric(metric: &Metric) {
         let first: Vec<f64> = (0..2 * n).map(|i| if i < n { 1.0 } else { 0.0 }).collect();
         near(g(&first), value, room, &format!("{name} on {task:?}, half of the rows not counted"));
         let counts: Vec<f64> = (0..n).map(|i| (i % 3) as f64).collect();
-        let split: Vec<f64> = (0..2 * n).map(|i| if i < n { (i % 3).min(1) } else { (i - n) % 3 / 2 } as f64).collect();
-        near(g(&split), f(&counts), room, &format!("{name} on {task:?}, a row counted twice"));
+        let Some(Score::Of(h)) = (metric.functional)(&counted) else {
+            panic!("{name} is defined on rows and not on some of them");
+        };
+        near(
+            f(&counts),
+            h(&vec![1.0; counted.y.len()]),
+            room,
+            &format!("{name} on {task:?}, rows counted 0 to 2 times"),
+        );
     }
     assert!(defined > 0, "{name} is defined for no kind of outcome");
 }

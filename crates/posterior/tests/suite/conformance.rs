@@ -13,10 +13,13 @@ use posterior_testing::conformance::{
     expect_prior,
 };
 
+/// Name, settings, targets or classes.
+type Written = (&'static str, &'static [(&'static str, &'static str)], usize);
+
 #[test]
 fn every_likelihood() {
     // Ten degrees: the z-test on variances needs a fourth moment.
-    let cases: [(&str, &[(&str, &str)], usize); 13] = [
+    let cases: [Written; 13] = [
         ("gaussian", &[], 1),
         ("gaussian", &[], 3),
         ("gaussian", &[("noise", "fixed"), ("noise_std", "0.4")], 1),

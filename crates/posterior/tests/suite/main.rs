@@ -6,6 +6,7 @@ mod calibration;
 mod checkpoint;
 mod closed_form;
 mod conformance;
+mod conformance_catches;
 mod data_damaged;
 mod data_encode;
 mod diagnose;
