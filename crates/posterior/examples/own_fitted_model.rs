@@ -3,11 +3,10 @@
 //! One number for all rows: f ~ N(mean of the outcomes, their variance/n), with the noise that they have. `examples/extension` has nearest neighbours.
 
 use posterior::data::Column;
-use posterior::fitted::*;
 use posterior::inference::FitSummary;
-use posterior::model::register_model;
 use posterior::predict::NoiseNode;
 use posterior::prelude::*;
+use posterior::{fitted::*, model::register_model};
 use std::{path::Path, sync::Arc};
 
 #[derive(Debug)]
