@@ -7,7 +7,7 @@ use super::exact::{self, Exact, LeaveOneOut, log_marginal};
 use super::fitted::{GpFit, Member};
 use super::kernel::Kernel;
 use super::nearest::{self, Nearest};
-use super::objective::Search;
+use super::objective::{Evidence, Search};
 use super::sparse::{self, Sparse};
 use super::{hyper, restore};
 use crate::data::{Dataset, Inputs};
@@ -106,9 +106,6 @@ impl GpEstimator {
         Ok(GpEstimator { settings: settings.clone(), kernel: Arc::new(kernel) })
     }
 }
-
-/// A value with its gradient; nothing where it cannot be worked out.
-type Evidence<'e> = dyn FnMut(&[f64], &mut [f64]) -> Option<f64> + 'e;
 
 /// What a fit looks at while it runs.
 struct Watch<'a> {
