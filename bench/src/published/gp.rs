@@ -11,8 +11,10 @@ use posterior::score::mean_and_error;
 use serde_json::json;
 use std::path::Path;
 
+type Reference = (&'static str, Option<f64>, Option<f64>, Option<f64>);
+
 /// Set, mean log marginal likelihood, test log-likelihood and RMSE of the reference.
-const REFERENCE: [(&str, Option<f64>, Option<f64>, Option<f64>); 5] = [
+const REFERENCE: [Reference; 5] = [
     ("yacht", Some(524.09), Some(0.01), Some(0.290)),
     ("boston", Some(-118.32), Some(-2.42), Some(2.721)),
     ("energy", Some(1009.16), Some(-0.70), Some(0.482)),

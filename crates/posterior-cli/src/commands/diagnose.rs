@@ -90,17 +90,20 @@ fn as_json(model: &Model, d: &Diagnosis) -> Value {
     let check = d.check.map(|c| {
         json!({ "name": c.name, "value": c.value, "expected": c.expected, "z": c.z, "rows": c.rows, "holds": c.holds() })
     });
-    json!({
+    let mut value = json!({
         "posterior": kind(model),
         "chains": d.chains.as_ref().map(chains_json),
         "weights": weights,
         "check": check,
-        "leave_one_out": loo,
         "trust": d.verdict.trust,
         "reason": d.verdict.reason,
         "advice": d.verdict.advice,
         "sentence": d.verdict.sentence(),
-    })
+    });
+    if let Some(loo) = loo {
+        value["leave_one_out"] = loo;
+    }
+    value
 }
 
 fn row(g: &GroupReport) -> Vec<String> {

@@ -30,6 +30,9 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
         Some(start) => recipe::from_start(start.recipe.clone(), &args.recipe, args.method.as_deref())?,
         None => recipe::from_flags(&args.recipe, args.method.as_deref())?,
     };
+    if args.recipe.kernel.is_some() && recipe.method.name.is_none() {
+        bail!("--kernel is for a Gaussian process; add --method gp, or leave it out");
+    }
     let fitted = match &start {
         Some(start) => {
             check_target(args, &target_names(&start.encoder))?;

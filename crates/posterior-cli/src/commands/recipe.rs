@@ -2,6 +2,7 @@
 
 use crate::cli;
 use anyhow::bail;
+use posterior::fitted::find_model;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NETWORKS, NetworkSpec};
 use posterior::settings::Value;
@@ -53,6 +54,9 @@ fn over(mut recipe: Recipe, flags: &cli::Recipe, method: Option<&str>) -> anyhow
     choose(&mut recipe.prior, flags.prior.as_deref());
     choose(&mut recipe.method, method);
     if let Some(kernel) = &flags.kernel {
+        if recipe.method.name.as_deref().is_some_and(|name| find_model(name).is_none()) {
+            bail!("--kernel is for a Gaussian process; use --method gp, or leave it out");
+        }
         recipe.method.settings.insert("kernel".to_owned(), Value::Text(kernel.clone()));
     }
     for set in &flags.set {

@@ -6,6 +6,7 @@ mod compare;
 mod counts;
 mod formats;
 mod golden;
+mod gp;
 mod laplace;
 mod memory;
 mod moments;

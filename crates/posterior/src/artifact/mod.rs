@@ -1,4 +1,5 @@
-//! The model file: one safetensors file with the posterior's tensors and a JSON manifest. No training data, no code.
+//! The model file: one safetensors file with the posterior's tensors and a JSON manifest. No code, and no training data but the rows
+//! that a Gaussian process predicts from.
 //!
 //! Reading checks everything before it is used: a damaged, foreign or hostile file is an error that says so, never a panic and
 //! never an allocation that the file's own length does not justify. Writing goes to a temporary name first and is renamed, so

@@ -88,6 +88,20 @@ pub struct LeaveOneOut {
 }
 
 impl LeaveOneOut {
+    /// The mean and standard deviation of a mixture of equal weights.
+    pub(super) fn joined(parts: &[LeaveOneOut]) -> LeaveOneOut {
+        let (rows, count) = (parts.first().map_or(0, |p| p.residual.len()), parts.len() as f64);
+        let mean = |of: &dyn Fn(&LeaveOneOut) -> f64| parts.iter().map(of).sum::<f64>() / count;
+        let mut out = LeaveOneOut::default();
+        for i in 0..rows {
+            let residual = mean(&|p| p.residual[i]);
+            let square = mean(&|p| p.std[i].powi(2) + (p.residual[i] - residual).powi(2));
+            out.residual.push(residual);
+            out.std.push(square.sqrt());
+        }
+        out
+    }
+
     /// log p(yᵢ | the other rows) of every row.
     pub fn log_density(&self) -> Vec<f64> {
         let one = |(r, s): (&f64, &f64)| -0.5 * (r / s).powi(2) - s.ln() - HALF_LN_TAU;

@@ -1,29 +1,41 @@
 //! Fits a Gaussian process: checks what it is given, says what it will take, and finds the parameters.
+//!
+//! With many rows the parameters are first found on [`SUBSET`] of them, and then on all; `sparse` and `nearest` choose their rows with what was found on the subset, climb, and choose
+//! again. With few rows the parameters are integrated out.
 
-use super::exact::{self, Exact, log_marginal};
-use super::fitted::GpFit;
+use super::exact::{self, Exact, LeaveOneOut, log_marginal};
+use super::fitted::{GpFit, Member};
 use super::kernel::Kernel;
-use super::objective::Search;
+use super::nearest::{self, Nearest};
+use super::objective::{Evidence, Search};
+use super::sparse::{self, Sparse};
+use super::{hyper, restore};
 use crate::data::{Dataset, Inputs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fitted::{Estimator, ModelEntry, ModelFit};
 use crate::inference::{EpochRecord, FitSummary, Flow, Observer, Progress};
 use crate::likelihood::Likelihood;
 use crate::memory;
-use crate::rng::{Key, Purpose};
+use crate::rng::{Key, Purpose, Stream};
 use crate::settings::{Allowed, Default, Setting, Settings};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Rows up to which `auto` is exact.
 const MOST_EXACT: usize = 5000;
-/// Rows of the subset that parameters are first found on, where there are more.
+/// Inputs up to which `auto` conditions on neighbours beyond.
+const FEW_INPUTS: usize = 3;
+/// Rows up to which `auto` integrates the parameters out.
+const FEW_ROWS: usize = 500;
+/// Rows of the subset that parameters are first found on, where there are more than twice as many.
 const SUBSET: usize = 1000;
+/// Steps on all rows after that, where an evaluation is an approximation.
+const REFINING: usize = 25;
 
 pub(crate) const ENTRY: ModelEntry = ModelEntry {
     name: super::NAME,
-    summary: "Gaussian process regression with a kernel of your own; parameters by marginal likelihood",
-    gives: "a Gaussian process, exact at its parameters",
+    summary: "Gaussian process regression with a kernel of your own; parameters by marginal likelihood or integrated out",
+    gives: "a Gaussian process, or a mixture of some",
     settings: &[
         Setting {
             name: "kernel",
@@ -34,9 +46,33 @@ pub(crate) const ENTRY: ModelEntry = ModelEntry {
         },
         Setting {
             name: "inference",
-            help: "exact needs memory of rows² and time of rows³; auto is exact up to 5000 rows",
+            help: "exact (time of rows³), sparse (through inducing rows) or nearest (by neighbours); auto is exact up to 5000 rows, then nearest for at most 3 inputs, else sparse",
             default: Default::Text("auto"),
-            allowed: Allowed::OneOf(&["auto", "exact"]),
+            allowed: Allowed::OneOf(&["auto", "exact", "sparse", "nearest"]),
+        },
+        Setting {
+            name: "parameters",
+            help: "optimised (one set of parameters) or sampled (integrated out by HMC, exact inference alone); auto samples up to 500 rows",
+            default: Default::Text("auto"),
+            allowed: Allowed::OneOf(&["auto", "optimised", "sampled"]),
+        },
+        Setting {
+            name: "draws",
+            help: "of sampled parameters: so many Gaussian processes are the mixture",
+            default: Default::Int(20),
+            allowed: Allowed::Int(1, 1000),
+        },
+        Setting {
+            name: "inducing",
+            help: "inducing rows of sparse",
+            default: Default::Int(1000),
+            allowed: Allowed::Int(1, 20_000),
+        },
+        Setting {
+            name: "neighbours",
+            help: "rows that nearest conditions on",
+            default: Default::Int(30),
+            allowed: Allowed::Int(1, 1000),
         },
         Setting {
             name: "starts",
@@ -53,10 +89,7 @@ pub(crate) const ENTRY: ModelEntry = ModelEntry {
     ],
     real_likelihood: "gaussian",
     build: |settings, inputs| Ok(Box::new(GpEstimator::new(settings, inputs)?)),
-    restore: |r| {
-        let kernel = Kernel::parse(r.settings.text("kernel")?, r.inputs)?;
-        GpFit::restore(r, Arc::new(kernel))
-    },
+    restore: |r| restore::restore(r, Arc::new(Kernel::parse(r.settings.text("kernel")?, r.inputs)?)),
 };
 
 /// The method with its settings, for given columns.
@@ -78,13 +111,15 @@ impl GpEstimator {
 struct Watch<'a> {
     observer: &'a mut dyn Observer,
     steps: u64,
+    /// Evaluations of earlier searches.
+    before: usize,
     stopped: bool,
 }
 
 impl Watch<'_> {
     fn go(&mut self, evaluations: usize, best: f64) -> bool {
         let progress = Progress {
-            step: (evaluations as u64).min(self.steps),
+            step: ((self.before + evaluations) as u64).min(self.steps),
             steps: self.steps,
             epoch: 1,
             epochs: 1,
@@ -93,6 +128,73 @@ impl Watch<'_> {
         self.stopped |= self.observer.progress(&progress) == Flow::Stop;
         !self.stopped
     }
+
+    fn check(&self) -> Result<()> {
+        if self.stopped { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+}
+
+/// How rows are conditioned on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Inference {
+    Exact,
+    Sparse(usize),
+    Nearest(usize),
+}
+
+impl GpEstimator {
+    fn inference(&self, n: usize) -> Inference {
+        let (s, few) = (&self.settings, self.kernel.inputs_used() <= FEW_INPUTS);
+        let (inducing, neighbours) = (s.count("inducing")?.min(n), s.count("neighbours")?);
+        match s.text("inference")? {
+            "exact" => Inference::Exact,
+            "sparse" => Inference::Sparse(inducing),
+            "nearest" => Inference::Nearest(neighbours),
+            _ if n <= MOST_EXACT => Inference::Exact,
+            _ if few => Inference::Nearest(neighbours),
+            _ => Inference::Sparse(inducing),
+        }
+    }
+
+    /// Whether parameters are integrated out; an error where that was asked for and cannot be.
+    fn samples(&self, inference: Inference, n: usize) -> Result<bool> {
+        match self.settings.text("parameters")? {
+            "optimised" => Ok(false),
+            "sampled" if inference != Inference::Exact => Err(Error::setting(
+                "parameters are integrated out with exact inference alone",
+                "set parameters=optimised, or inference=exact",
+            )),
+            "sampled" => Ok(true),
+            _ => Ok(inference == Inference::Exact && n <= FEW_ROWS && self.settings.count("steps")? > 0),
+        }
+    }
+}
+
+/// Says what the fit takes; an error where it does not fit into memory.
+fn plan(inference: Inference, n: usize, observer: &mut dyn Observer) -> Result<()> {
+    let threads = rayon::current_num_threads().clamp(1, 16) as f64;
+    let (bytes, seconds, what, fix) = match inference {
+        Inference::Exact => {
+            let fix = "set inference=sparse, or fit fewer rows";
+            (exact::bytes(n), exact::seconds(n), format!("an exact Gaussian process of {n} rows"), fix)
+        }
+        Inference::Sparse(m) => {
+            let work = 4.0 * n as f64 * (m as f64).powi(2);
+            let what = format!("a sparse Gaussian process of {n} rows and {m} inducing ones");
+            (sparse::bytes(n, m), work / (15e9 * threads), what, "set inducing to a smaller number")
+        }
+        Inference::Nearest(m) => {
+            let work = n as f64 * (m as f64).powi(2) * (m as f64 + 100.0);
+            let what = format!("a Gaussian process of {n} rows by {m} neighbours");
+            (n as u128 * (m as u128 * 4 + 64), work / (3e9 * threads), what, "set neighbours to a smaller number")
+        }
+    };
+    memory::request(bytes, what.clone(), fix)?;
+    if seconds > 0.3 {
+        let memory = memory::show(bytes);
+        observer.warn(&format!("{what}: {memory} of memory, about {seconds:.1} s for each step of the search"));
+    }
+    Ok(())
 }
 
 impl Estimator for GpEstimator {
@@ -104,76 +206,123 @@ impl Estimator for GpEstimator {
         observer: &mut dyn Observer,
     ) -> Result<ModelFit> {
         let started = Instant::now();
-        let (n, s) = (data.rows, &self.settings);
+        let (n, s, kernel) = (data.rows, &self.settings, &*self.kernel);
         let noise = check(&data, &*likelihood)?;
-        if s.text("inference")? == "auto" && n > MOST_EXACT {
-            let what = format!("{n} rows are more than the {MOST_EXACT} that inference=auto fits exactly");
-            return Err(Error::setting(what, "set inference=exact, or fit fewer rows"));
-        }
-        memory::request(exact::bytes(n), format!("an exact Gaussian process of {n} rows"), "fit fewer rows")?;
-        let each = exact::seconds(n);
-        if each > 0.5 {
-            let memory = memory::show(exact::bytes(n));
-            observer.warn(&format!("exact on {n} rows: {memory} of memory, about {each:.1} s for each step"));
-        }
-        let x: Arc<[f64]> = data.x.to::<f64>();
-        let y: Arc<[f64]> = data.y.clone();
+        let inference = self.inference(n);
+        let sampled = self.samples(inference, n)?;
+        plan(inference, n, observer)?;
+        let (x, y) = rows(&data, inference, key);
         // Of ln σ² from ln σ.
         let learned = !likelihood.blocks().is_empty();
         let (mean, std) = likelihood.noise_prior();
-        let search = Search::new(&self.kernel, noise, learned.then_some((2.0 * mean, 2.0 * std)));
-        let (starts, steps) = (s.count("starts")?, s.count("steps")?);
-        let mut watch = Watch { observer, steps: (starts * 25 + steps) as u64, stopped: false };
-        let kernel = &*self.kernel;
-        let key = key.purpose(Purpose::Init);
-        let (mut log, mut evaluations, mut from) = (search.start.clone(), 0, None);
+        let search = Search::new(kernel, noise, learned.then_some((2.0 * mean, 2.0 * std)));
+        let (starts, steps, draws) = (s.count("starts")?, s.count("steps")?, s.count("draws")?);
+        let chain = if sampled { hyper::transitions(draws) } else { 0 };
+        let mut watch = Watch { observer, steps: (starts * 25 + steps + chain) as u64, before: 0, stopped: false };
+        let init = key.purpose(Purpose::Init);
+        let mut log = search.start.clone();
+        let mut from = None;
         if steps > 0 && n > 2 * SUBSET {
-            // Every so many rows: parameters of these are near those of all.
+            // Every so many rows: their parameters are near those of all.
             let rows: Vec<usize> = (0..SUBSET).map(|i| i * n / SUBSET).collect();
-            let part = data.x.rows(&rows, self.kernel.width()).to::<f64>();
+            let width = kernel.width();
+            let part: Vec<f64> = rows.iter().flat_map(|r| x[r * width..(r + 1) * width].iter().copied()).collect();
             let targets: Vec<f64> = rows.iter().map(|r| y[*r]).collect();
             let mut evidence =
                 |log: &[f64], gradient: &mut [f64]| log_marginal(kernel, &part, &targets, log, Some(gradient)).ok();
-            let found = search.maximise(None, starts, steps, key, &mut evidence, &mut |e, b| watch.go(e, b));
-            (from, evaluations) = (Some(found.0), found.1);
+            let found = search.maximise(None, starts, steps, init, &mut evidence, &mut |e, b| watch.go(e, b));
+            watch.before += found.1;
+            log.clone_from(&found.0);
+            from = Some(found.0);
         }
-        if steps > 0 {
-            let mut evidence =
-                |log: &[f64], gradient: &mut [f64]| log_marginal(kernel, &x, &y, log, Some(gradient)).ok();
-            let starts = if from.is_some() { 1 } else { starts };
-            let done = evaluations;
-            let mut go = |e: usize, b: f64| watch.go(done + e, b);
-            let found = search.maximise(from.as_deref(), starts, steps, key, &mut evidence, &mut go);
-            (log, evaluations) = (found.0, done + found.1);
-        }
-        if watch.stopped {
-            return Err(ErrorKind::Interrupted.into());
-        }
-        let observer = watch.observer;
-        let member = Exact::new(self.kernel.clone(), log, x, y)?;
-        if member.jitter > 0.0 {
-            observer.warn(&format!(
-                "the covariance of the rows is singular in double precision: {:.1e} was added to its diagonal",
-                member.jitter
-            ));
-        }
-        let log_evidence = member.log_marginal();
-        let free = search.free_of(&member.log);
+        let mut climb = |log: &mut Vec<f64>, steps: usize, evidence: &mut Evidence<'_>| {
+            if steps > 0 && !watch.stopped {
+                let starts = if from.is_some() { 1 } else { starts };
+                let found = search.maximise(from.as_deref(), starts, steps, init, evidence, &mut |e, b| watch.go(e, b));
+                watch.before += found.1;
+                *log = found.0;
+            }
+        };
+        let refining = if n > 2 * SUBSET { steps.min(REFINING) } else { steps };
+        let (members, log_evidence, leave_one_out) = match inference {
+            Inference::Exact => {
+                climb(&mut log, steps, &mut |log, gradient| log_marginal(kernel, &x, &y, log, Some(gradient)).ok());
+                let mut logs = Vec::new();
+                if sampled && !watch.stopped && !search.free.is_empty() {
+                    let evidence =
+                        |log: &[f64], gradient: &mut [f64]| log_marginal(kernel, &x, &y, log, Some(gradient)).ok();
+                    logs = hyper::sample(&search, &log, draws, key, evidence, &mut |e, b| watch.go(e, b))?;
+                    watch.before += chain;
+                }
+                watch.check()?;
+                let mode = Exact::new(self.kernel.clone(), log.clone(), x.clone(), y.clone())?;
+                let (evidence, jitter) = (mode.log_marginal(), mode.jitter);
+                if jitter > 0.0 {
+                    watch.observer.warn(&format!(
+                        "the covariance of the rows is singular in double precision: {jitter:.1e} was added to its diagonal"
+                    ));
+                }
+                let again = |log| Exact::new(self.kernel.clone(), log, x.clone(), y.clone());
+                let members: Vec<Exact> = match logs.is_empty() {
+                    true => vec![mode],
+                    false => logs.into_iter().map(again).collect::<Result<_>>()?,
+                };
+                let out: Vec<LeaveOneOut> = members.iter().map(Exact::leave_one_out).collect();
+                (members.into_iter().map(Member::Exact).collect(), evidence, LeaveOneOut::joined(&out))
+            }
+            Inference::Sparse(m) => {
+                let width = kernel.width();
+                let inducing = |log: &[f64]| -> Arc<[f64]> {
+                    let rows = sparse::choose(kernel, log, &x, m);
+                    rows.iter().flat_map(|r| x[r * width..(r + 1) * width].iter().copied()).collect()
+                };
+                let z = inducing(&log);
+                climb(&mut log, refining, &mut |log, gradient| {
+                    sparse::bound(kernel, &x, &y, &z, log, Some(gradient)).ok()
+                });
+                watch.check()?;
+                let z = inducing(&log);
+                let (member, bound) = Sparse::new(self.kernel.clone(), log.clone(), &x, &y, z)?;
+                (vec![Member::Sparse(member)], bound, LeaveOneOut::default())
+            }
+            Inference::Nearest(count) => {
+                let near = nearest::neighbours(kernel, &log, &x, count);
+                climb(&mut log, refining, &mut |log, gradient| {
+                    nearest::log_density(kernel, &x, &y, &near, log, Some(gradient)).ok()
+                });
+                watch.check()?;
+                let near = nearest::neighbours(kernel, &log, &x, count);
+                let evidence = nearest::log_density(kernel, &x, &y, &near, &log, None)?;
+                let member = Nearest { kernel: self.kernel.clone(), log: log.clone(), x, y, count };
+                (vec![Member::Nearest(member)], evidence, LeaveOneOut::default())
+            }
+        };
+        let free = search.free_of(&log);
         let penalty = -search.log_prior(&free, &mut vec![0.0; free.len()]);
-        let leave_one_out = member.leave_one_out();
-        let record =
-            EpochRecord { epoch: 1, objective: log_evidence - penalty, nll: -log_evidence, penalty, beta: 1.0 };
+        let objective = log_evidence - penalty;
+        let record = EpochRecord { epoch: 1, objective, nll: -log_evidence, penalty, beta: 1.0 };
         let summary = FitSummary {
-            steps: evaluations as u64,
+            steps: watch.before as u64,
             seconds: started.elapsed().as_secs_f64(),
             stopped_early: false,
             penalty_name: "-log prior".to_owned(),
             epochs: 1,
             trace: vec![record],
         };
-        let fitted = GpFit { likelihood, input: data.shape, members: vec![member], leave_one_out, log_evidence };
+        let fitted = GpFit { likelihood, input: data.shape, members, leave_one_out, log_evidence };
         Ok(ModelFit { fitted: Arc::new(fitted), summary })
     }
+}
+
+/// Inputs and targets; shuffled where the order of rows is part of the approximation.
+fn rows(data: &Dataset, inference: Inference, key: Key) -> (Arc<[f64]>, Arc<[f64]>) {
+    if !matches!(inference, Inference::Nearest(_)) {
+        return (data.x.to::<f64>(), data.y.clone());
+    }
+    let mut order: Vec<usize> = (0..data.rows).collect();
+    Stream::new(key.purpose(Purpose::Batches)).shuffle(&mut order);
+    let y = order.iter().map(|r| data.y[*r]).collect();
+    (data.x.rows(&order, data.shape.len()).to::<f64>(), y)
 }
 
 /// ln σ² where it starts or is held; an error where the data or the likelihood is none for this model.

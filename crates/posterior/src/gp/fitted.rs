@@ -1,42 +1,88 @@
 //! A fitted Gaussian process: predicts in closed form, draws functions, keeps its rows in the model file.
 
-use super::covariance::{Covariance, Scratch};
+use super::covariance::{Covariance, Points, Scratch};
 use super::exact::{Exact, LeaveOneOut};
-use super::factor::Lower;
 use super::features::PriorFunction;
 use super::kernel::Kernel;
+use super::nearest::Nearest;
+use super::sparse::Sparse;
 use crate::data::Values;
 use crate::error::{Error, Result};
-use crate::fitted::{Fitted, Function, How, NetworkFit, Restoring, Route, Saved, WideTensor};
+use crate::fitted::{Fitted, Function, How, NetworkFit, Route, Saved, WideTensor};
 use crate::likelihood::Likelihood;
+use crate::math::linalg::dot;
 use crate::nn::Shape;
 use crate::predict::{NoiseNode, Predictive};
 use crate::prior::Prior;
 use crate::rng::{Key, Purpose, Stream};
 use std::sync::Arc;
 
+/// A process at fixed parameters, and how it is conditioned on the rows.
+#[derive(Debug, Clone)]
+pub(super) enum Member {
+    /// On all rows.
+    Exact(Exact),
+    /// Through inducing rows.
+    Sparse(Sparse),
+    /// On the neighbours of every row that is asked for.
+    Nearest(Nearest),
+}
+
+impl Member {
+    fn kernel(&self) -> &Arc<Kernel> {
+        match self {
+            Member::Exact(m) => &m.kernel,
+            Member::Sparse(m) => &m.kernel,
+            Member::Nearest(m) => &m.kernel,
+        }
+    }
+
+    /// Logarithms of the kernel's parameters and of the noise variance.
+    fn log(&self) -> &[f64] {
+        match self {
+            Member::Exact(m) => &m.log,
+            Member::Sparse(m) => &m.log,
+            Member::Nearest(m) => &m.log,
+        }
+    }
+
+    fn predict(&self, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        match self {
+            Member::Exact(m) => m.predict(x),
+            Member::Sparse(m) => m.predict(x),
+            Member::Nearest(m) => m.predict(x),
+        }
+    }
+
+    /// Rows that functions are corrected at; none where there are no functions.
+    fn centres(&self) -> Option<&Points> {
+        match self {
+            Member::Exact(m) => Some(m.points()),
+            Member::Sparse(m) => Some(m.points()),
+            Member::Nearest(_) => None,
+        }
+    }
+}
+
 /// A Gaussian process under data; several of equal weight where its parameters were integrated out.
 #[derive(Debug, Clone)]
 pub struct GpFit {
     pub(super) likelihood: Arc<dyn Likelihood>,
     pub(super) input: Shape,
-    pub(super) members: Vec<Exact>,
+    pub(super) members: Vec<Member>,
     pub(super) leave_one_out: LeaveOneOut,
     pub(super) log_evidence: f64,
 }
 
-/// Logarithms of parameters beyond this are damage.
-const LARGEST: f64 = 60.0;
-
 impl GpFit {
     /// The likelihood's own parameters of a member.
-    fn noise(&self, member: &Exact) -> Vec<f64> {
-        noise_values(&*self.likelihood, &member.log)
+    fn noise(&self, member: &Member) -> Vec<f64> {
+        noise_values(&*self.likelihood, member.log())
     }
 
     /// The kernel with its parameters, member by member.
     pub fn kernels(&self) -> Vec<String> {
-        self.members.iter().map(|m| m.kernel.at(&m.log, 0).to_string()).collect()
+        self.members.iter().map(|m| m.kernel().at(m.log(), 0).to_string()).collect()
     }
 }
 
@@ -65,18 +111,24 @@ impl Fitted for GpFit {
         }
         let x = x.to::<f64>();
         if how.route == Route::Draws {
-            return Ok(self.by_draws(&x, how));
+            return self.by_draws(&x, how);
         }
-        let part = |member: &Exact| {
+        let part = |member: &Member| {
             let (mean, variance) = member.predict(&x);
+            // A polynomial far outside, or numbers of a damaged file.
+            if !mean.iter().chain(&variance).all(|v| v.is_finite()) {
+                let what = "the prediction is not finite at a row that is far outside those of the fit";
+                return Err(Error::numerical(what, "leave such rows out, or use a kernel without polynomials"));
+            }
             let noise = vec![NoiseNode { weight: 1.0, values: self.noise(member) }];
-            Predictive::gaussian(self.likelihood.clone(), mean, variance, noise, how.draws, how.scale.clone())
+            let (likelihood, scale) = (self.likelihood.clone(), how.scale.clone());
+            Ok(Predictive::gaussian(likelihood, mean, variance, noise, how.draws, scale))
         };
-        Ok(Predictive::joined(self.members.iter().map(part).collect()))
+        Ok(Predictive::joined(self.members.iter().map(part).collect::<Result<_>>()?))
     }
 
     fn functions(&self, draws: usize, key: Key, _wide: bool) -> Option<Box<dyn Function + '_>> {
-        Some(Box::new(GpFunction::new(self, draws.max(1), key)))
+        Some(Box::new(GpFunction::new(self, draws.max(1), key)?))
     }
 
     fn log_evidence(&self) -> Option<f64> {
@@ -89,35 +141,58 @@ impl Fitted for GpFit {
 
     fn describe(&self) -> String {
         let Some(first) = self.members.first() else { return String::new() };
-        let kernel = first.kernel.at(&first.log, 3);
-        let noise = (0.5 * first.log[first.log.len() - 1]).exp();
-        match self.members.len() {
-            1 => format!("Gaussian process, {kernel}, noise std {noise:.3}"),
-            n => format!("{n} Gaussian processes, the first with {kernel}, noise std {noise:.3}"),
+        let kernel = first.kernel().at(first.log(), 3);
+        let noise = (0.5 * first.log()[first.log().len() - 1]).exp();
+        match (self.members.len(), first) {
+            (1, Member::Exact(_)) => format!("Gaussian process, {kernel}, noise std {noise:.3}"),
+            (1, Member::Sparse(m)) => {
+                format!("sparse Gaussian process of {} inducing rows, {kernel}, noise std {noise:.3}", m.weights.len())
+            }
+            (1, Member::Nearest(m)) => {
+                format!("Gaussian process by {} neighbours, {kernel}, noise std {noise:.3}", m.count)
+            }
+            (n, _) => format!("{n} Gaussian processes, the first with {kernel}, noise std {noise:.3}"),
         }
     }
 
     fn parameters(&self) -> usize {
-        self.members.iter().map(|m| m.log.len()).sum::<usize>() + self.members.first().map_or(0, |m| m.y.len())
+        let kept = match self.members.first() {
+            Some(Member::Exact(m)) => m.y.len(),
+            Some(Member::Sparse(m)) => m.weights.len(),
+            Some(Member::Nearest(m)) => m.y.len(),
+            None => 0,
+        };
+        self.members.iter().map(|m| m.log().len()).sum::<usize>() + kept
     }
 
     fn save(&self) -> Result<Saved> {
-        let wide = |name: &str, shape: Vec<usize>, data: Vec<f64>| WideTensor { name: name.to_owned(), shape, data };
+        let wide = |name: &str, data: Vec<f64>| WideTensor { name: name.to_owned(), shape: vec![data.len()], data };
         let Some(first) = self.members.first() else { return Ok(Saved::default()) };
-        let (n, count) = (first.y.len(), first.log.len());
-        let logs: Vec<f64> = self.members.iter().flat_map(|m| m.log.iter().copied()).collect();
-        let mut tensors = vec![
-            wide("x", vec![n, self.input.len()], first.x.to_vec()),
-            wide("y", vec![n], first.y.to_vec()),
-            wide("log_parameters", vec![self.members.len(), count], logs),
-            wide("jitter", vec![self.members.len()], self.members.iter().map(|m| m.jitter).collect()),
-            wide("loo_residual", vec![n], self.leave_one_out.residual.clone()),
-            wide("loo_std", vec![n], self.leave_one_out.std.clone()),
-        ];
-        // Several are small, and factored again when the file is read.
-        if self.members.len() == 1 {
-            let factor = first.lower.flat();
-            tensors.push(wide("factor", vec![factor.len()], factor));
+        let logs: Vec<f64> = self.members.iter().flat_map(|m| m.log().iter().copied()).collect();
+        let mut tensors = vec![wide("log_parameters", logs)];
+        match first {
+            Member::Exact(m) => {
+                tensors.push(wide("x", m.x.to_vec()));
+                tensors.push(wide("y", m.y.to_vec()));
+                tensors.push(wide("loo_residual", self.leave_one_out.residual.clone()));
+                tensors.push(wide("loo_std", self.leave_one_out.std.clone()));
+                // Several are small, and factored again when the file is read.
+                if self.members.len() == 1 {
+                    tensors.push(wide("jitter", vec![m.jitter]));
+                    tensors.push(wide("factor", m.lower.flat()));
+                }
+            }
+            Member::Sparse(m) => {
+                tensors.push(wide("inducing", m.z.to_vec()));
+                tensors.push(wide("weights", m.weights.clone()));
+                tensors.push(wide("root", m.root.flat()));
+                tensors.push(wide("inner", m.inner.flat()));
+            }
+            Member::Nearest(m) => {
+                tensors.push(wide("x", m.x.to_vec()));
+                tensors.push(wide("y", m.y.to_vec()));
+                tensors.push(wide("neighbours", vec![m.count as f64]));
+            }
         }
         Ok(Saved { wide: tensors, ..Saved::default() })
     }
@@ -133,9 +208,12 @@ impl Fitted for GpFit {
 
 impl GpFit {
     /// Outputs of functions that are drawn, at rows.
-    fn by_draws(&self, x: &[f64], how: &How) -> Predictive {
+    fn by_draws(&self, x: &[f64], how: &How) -> Result<Predictive> {
         let rows = x.len() / self.input.len().max(1);
-        let mut function = GpFunction::new(self, how.draws, how.key);
+        let mut function = GpFunction::new(self, how.draws, how.key).ok_or_else(|| {
+            let what = "a Gaussian process by neighbours has no functions that could be drawn";
+            Error::setting(what, "leave the route out, or fit with inference=sparse")
+        })?;
         let (mut f, mut noise, mut own) = (Vec::with_capacity(rows * how.draws), Vec::new(), vec![0.0; rows]);
         for s in 0..how.draws {
             function.select(s);
@@ -143,53 +221,7 @@ impl GpFit {
             f.extend(own.iter().map(|v| *v as f32));
             noise.extend(function.noise().iter().map(|v| *v as f32));
         }
-        Predictive::new(self.likelihood.clone(), f, noise, how.draws, rows, how.scale.clone())
-    }
-
-    /// From a model file, whose numbers are checked.
-    pub(super) fn restore(r: &Restoring<'_>, kernel: Arc<Kernel>) -> Result<Arc<dyn Fitted>> {
-        let damaged = |what: String| Error::setting(what, "the file is damaged: fit the model again");
-        let missing = |name: &str| damaged(format!("the tensor '{name}' is missing"));
-        let y = (r.tensors)("y").ok_or_else(|| missing("y"))?;
-        let (n, width) = (y.len(), r.input.len());
-        if n == 0 || width != kernel.width() {
-            return Err(damaged(format!("{n} rows of {width} inputs do not suit the kernel")));
-        }
-        let x: Arc<[f64]> = r.tensor("x", n.saturating_mul(width))?.into();
-        let jitter = (r.tensors)("jitter").ok_or_else(|| missing("jitter"))?;
-        let count = kernel.parameters().len() + 1;
-        let logs = r.tensor("log_parameters", jitter.len().saturating_mul(count))?;
-        let leave_one_out = LeaveOneOut { residual: r.tensor("loo_residual", n)?, std: r.tensor("loo_std", n)? };
-        if leave_one_out.std.iter().any(|s| *s <= 0.0)
-            || jitter.is_empty()
-            || jitter.iter().any(|j| *j < 0.0)
-            || logs.iter().any(|v| v.abs() > LARGEST)
-        {
-            return Err(damaged("a parameter is outside of its range".to_owned()));
-        }
-        let y: Arc<[f64]> = y.into();
-        let mut members = Vec::with_capacity(jitter.len());
-        for (log, jitter) in logs.chunks(count).zip(&jitter) {
-            let (kernel, log, x, y) = (kernel.clone(), log.to_vec(), x.clone(), y.clone());
-            members.push(match (r.tensors)("factor").filter(|_| logs.len() == count) {
-                Some(factor) => {
-                    let lower = Lower::from_flat(n, &factor)
-                        .filter(|l| (0..n).all(|i| l.diagonal(i) > 0.0))
-                        .ok_or_else(|| damaged("the factor of the covariance is not one".to_owned()))?;
-                    Exact::with_factor(kernel, log, x, y, lower, *jitter)
-                }
-                None => {
-                    let bytes = super::exact::bytes(n).saturating_mul(logs.len() as u128 / count as u128);
-                    crate::memory::request(bytes, format!("the covariances of {n} rows"), "fit fewer rows")?;
-                    Exact::new(kernel, log, x, y)?
-                }
-            });
-        }
-        if !members.iter().all(|m| m.alpha.iter().all(|a| a.is_finite())) {
-            return Err(damaged("the covariance cannot be solved for".to_owned()));
-        }
-        let log_evidence = r.log_evidence.filter(|e| e.is_finite()).ok_or_else(|| missing("log_evidence"))?;
-        Ok(Arc::new(GpFit { likelihood: r.likelihood.clone(), input: r.input, members, leave_one_out, log_evidence }))
+        Ok(Predictive::new(self.likelihood.clone(), f, noise, how.draws, rows, how.scale.clone()))
     }
 }
 
@@ -206,7 +238,8 @@ struct GpFunction<'a> {
 }
 
 impl<'a> GpFunction<'a> {
-    fn new(of: &'a GpFit, draws: usize, key: Key) -> GpFunction<'a> {
+    fn new(of: &'a GpFit, draws: usize, key: Key) -> Option<GpFunction<'a>> {
+        of.members.first()?.centres()?;
         let mut function = GpFunction {
             of,
             draws,
@@ -218,7 +251,7 @@ impl<'a> GpFunction<'a> {
             scratch: Scratch::default(),
         };
         function.select(0);
-        function
+        Some(function)
     }
 }
 
@@ -230,15 +263,23 @@ impl Function for GpFunction<'_> {
     fn select(&mut self, s: usize) {
         self.member = s % self.of.members.len();
         let member = &self.of.members[self.member];
-        let covariance = Covariance::new(&member.kernel, &member.log);
+        let Some(centres) = member.centres() else { return };
+        let covariance = Covariance::new(member.kernel(), member.log());
         let key = self.key.step(s as u64);
         self.prior = PriorFunction::draw(&covariance, key.purpose(Purpose::Features));
         let mut stream = Stream::new(key.purpose(Purpose::Outcome));
-        let std = (super::exact::noise_of(&member.kernel, &member.log) + member.jitter).sqrt();
-        let left =
-            |(i, y): (usize, &f64)| y - self.prior.value(&covariance, member.points(), i, None) - std * stream.normal();
-        self.correction = member.y.iter().enumerate().map(left).collect();
-        member.solve(&mut self.correction);
+        let before: Vec<f64> = (0..centres.n).map(|i| self.prior.value(&covariance, centres, i, None)).collect();
+        let mut normals: Vec<f64> = (0..centres.n).map(|_| stream.normal()).collect();
+        self.correction = match member {
+            Member::Exact(m) => {
+                let std = (super::exact::noise_of(&m.kernel, &m.log) + m.jitter).sqrt();
+                let mut left: Vec<f64> = (0..centres.n).map(|i| m.y[i] - before[i] - std * normals[i]).collect();
+                m.solve(&mut left);
+                left
+            }
+            Member::Sparse(m) => m.correction(&mut normals, &before),
+            Member::Nearest(_) => Vec::new(),
+        };
         self.noise = self.of.noise(member);
     }
 
@@ -248,25 +289,27 @@ impl Function for GpFunction<'_> {
 
     fn eval(&mut self, x: &[f64], f: &mut [f64]) {
         let member = &self.of.members[self.member];
-        let covariance = Covariance::new(&member.kernel, &member.log);
+        let Some(centres) = member.centres() else { return };
+        let covariance = Covariance::new(member.kernel(), member.log());
         let points = covariance.points(x);
-        let mut row = vec![0.0; member.y.len()];
+        let mut row = vec![0.0; centres.n];
         for (i, f) in f.iter_mut().enumerate() {
-            covariance.row(&points, i, member.points(), 0, false, &mut self.scratch, &mut row);
-            *f = self.prior.value(&covariance, &points, i, None) + crate::math::linalg::dot(&row, &self.correction);
+            covariance.row(&points, i, centres, 0, false, &mut self.scratch, &mut row);
+            *f = self.prior.value(&covariance, &points, i, None) + dot(&row, &self.correction);
         }
     }
 
     fn vjp(&mut self, x: &[f64], v: &[f64], dx: &mut [f64]) {
         let member = &self.of.members[self.member];
-        let covariance = Covariance::new(&member.kernel, &member.log);
+        let Some(centres) = member.centres() else { return };
+        let covariance = Covariance::new(member.kernel(), member.log());
         let points = covariance.points(x);
         dx.fill(0.0);
         let width = self.of.input.len();
-        let mut weights = vec![0.0; member.y.len()];
+        let mut weights = vec![0.0; centres.n];
         for (i, (v, dx)) in v.iter().zip(dx.chunks_mut(width)).enumerate() {
             weights.iter_mut().zip(&self.correction).for_each(|(w, c)| *w = v * c);
-            covariance.input_gradient(&points, i, member.points(), &weights, &mut self.scratch, dx);
+            covariance.input_gradient(&points, i, centres, &weights, &mut self.scratch, dx);
             self.prior.value(&covariance, &points, i, Some((*v, dx)));
         }
     }

@@ -16,6 +16,9 @@ const PATIENCE: usize = 10;
 /// No parameter goes further than this from its start, in logarithms: beyond, a kernel has reached its limit.
 const FARTHEST: f64 = 18.0;
 
+/// A value with its gradient in all parameters; nothing where it cannot be worked out.
+pub(super) type Evidence<'e> = dyn FnMut(&[f64], &mut [f64]) -> Option<f64> + 'e;
+
 /// Parameters of a model: those of the kernel, then ln σ².
 #[derive(Debug, Clone)]
 pub(super) struct Search {
@@ -74,15 +77,10 @@ impl Search {
     }
 
     /// log p(y | θ) + log p(θ) and its gradient in the free parameters; −∞ where the first cannot be worked out.
-    pub(super) fn log_joint(
-        &self,
-        free: &[f64],
-        gradient: &mut [f64],
-        evidence: &mut dyn FnMut(&[f64], &mut [f64]) -> Option<f64>,
-    ) -> f64 {
-        let far = self.free.iter().zip(free).any(|(i, v)| !((v - self.start[*i]).abs() < FARTHEST));
+    pub(super) fn log_joint(&self, free: &[f64], gradient: &mut [f64], evidence: &mut Evidence<'_>) -> f64 {
+        let near = self.free.iter().zip(free).all(|(i, v)| (v - self.start[*i]).abs() < FARTHEST);
         let mut all = vec![0.0; self.start.len()];
-        match if far { None } else { evidence(&self.whole(free), &mut all) } {
+        match if near { evidence(&self.whole(free), &mut all) } else { None } {
             Some(value) if value.is_finite() => {
                 self.free.iter().enumerate().for_each(|(k, i)| gradient[k] = all[*i]);
                 value + self.log_prior(free, gradient)
@@ -101,7 +99,7 @@ impl Search {
         starts: usize,
         steps: usize,
         key: Key,
-        evidence: &mut dyn FnMut(&[f64], &mut [f64]) -> Option<f64>,
+        evidence: &mut Evidence<'_>,
         go: &mut dyn FnMut(usize, f64) -> bool,
     ) -> (Vec<f64>, usize) {
         if self.free.is_empty() {

@@ -2,7 +2,9 @@
 
 use super::covariance::{Covariance, Scratch};
 use super::exact::{Exact, LeaveOneOut};
-use super::fitted::GpFit;
+use super::fitted::{GpFit, Member};
+use super::nearest::{self, Nearest};
+use super::sparse::{self, Sparse};
 use super::*;
 use crate::data::{Feature, FeatureKind, Inputs, Scale};
 use crate::fitted::Fitted;
@@ -181,12 +183,17 @@ fn fit(text: &str, n: usize, noise: f64) -> GpFit {
     let entry = likelihood::find("gaussian").unwrap();
     let likelihood = (entry.build)(&Settings::resolve(entry.settings, &[], "gaussian").unwrap(), 1).unwrap();
     let (leave_one_out, log_evidence) = (member.leave_one_out(), member.log_marginal());
-    GpFit { likelihood, input: Shape::Flat(6), members: vec![member], leave_one_out, log_evidence }
+    GpFit { likelihood, input: Shape::Flat(6), members: vec![Member::Exact(member)], leave_one_out, log_evidence }
+}
+
+fn exact_of(fit: &GpFit) -> &Exact {
+    let [Member::Exact(member)] = fit.members.as_slice() else { panic!("one exact process") };
+    member
 }
 
 /// k** − K*ᵀ(K + σ²)⁻¹K* with dense matrices.
 fn dense_posterior(fit: &GpFit, at: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let member = &fit.members[0];
+    let member = exact_of(fit);
     let (n, m) = (member.y.len(), at.len() / 6);
     let all: Vec<f64> = member.x.iter().chain(at).copied().collect();
     let k = values(&member.kernel, &member.log, &all);
@@ -214,7 +221,7 @@ fn predictions_agree_with_dense_matrices() {
     for text in EXPRESSIONS {
         let fit = fit(text, 90, 0.1);
         let (x, _) = rows(5, 9);
-        let (mean, variance) = fit.members[0].predict(&x);
+        let (mean, variance) = exact_of(&fit).predict(&x);
         let (exact_mean, exact) = dense_posterior(&fit, &x);
         for j in 0..5 {
             // A condition number of some thousands.
@@ -232,7 +239,7 @@ fn leave_one_out_is_a_fit_without_the_row() {
     let fit = fit("matern52(ard) + linear", 40, 0.1);
     let LeaveOneOut { residual, std } = &fit.leave_one_out;
     for out in [0, 17, 39] {
-        let member = &fit.members[0];
+        let member = exact_of(&fit);
         let keep: Vec<usize> = (0..40).filter(|i| *i != out).collect();
         let x: Vec<f64> = keep.iter().flat_map(|i| member.x[i * 6..(i + 1) * 6].to_vec()).collect();
         let y: Vec<f64> = keep.iter().map(|i| member.y[*i]).collect();
@@ -359,5 +366,112 @@ fn fitted_kernels_are_read_again() {
         held.push(0.0);
         let (one, two) = (values(&kernel, &log, &x), values(&again, &held, &x));
         one.iter().zip(&two).for_each(|(a, b)| assert!((a - b).abs() < 1e-12 * a.abs().max(1.0), "{text}"));
+    }
+}
+
+/// All rows as inducing rows: the bound is the evidence, predictions are exact; fewer: below it, and rising; its gradient by central differences.
+#[test]
+fn the_sparse_bound_is_below_the_evidence_and_rises_to_it() {
+    let (x, y) = rows(150, 6);
+    let (at_rows, _) = rows(6, 13);
+    for text in ["matern52(ard)", "matern32(columns=[a, b]) + linear * hamming(columns=c)"] {
+        let kernel = Arc::new(kernel(text));
+        let log = at(&kernel, 0.1);
+        let exact = log_marginal(&kernel, &x, &y, &log, None).unwrap();
+        let mut before = f64::NEG_INFINITY;
+        for m in [5, 20, 60, 150] {
+            let order = sparse::choose(&kernel, &log, &x, m);
+            let z: Vec<f64> = order.iter().flat_map(|r| x[r * 6..(r + 1) * 6].to_vec()).collect();
+            let mut gradient = vec![0.0; log.len()];
+            let bound = sparse::bound(&kernel, &x, &y, &z, &log, Some(&mut gradient)).unwrap();
+            // Greedy rows are nested. Rounding: a condition number of some 1e6 of K_uu.
+            assert!(bound < exact + 1e-7 && bound > before - 1e-7, "{text} {m}: {before} {bound} {exact}");
+            before = bound;
+            for i in 0..log.len() {
+                let moved = |by: f64| {
+                    let mut log = log.clone();
+                    log[i] += by;
+                    sparse::bound(&kernel, &x, &y, &z, &log, None).unwrap()
+                };
+                let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                // As for the exact gradient, with the rounding of two factorisations.
+                assert!(
+                    (gradient[i] - difference).abs() < 1e-5 * difference.abs().max(1.0),
+                    "{text} {m} {i}: {} {difference}",
+                    gradient[i]
+                );
+            }
+        }
+        assert!((before - exact).abs() < 1e-6 * exact.abs(), "{text}: {before} {exact}");
+        let z: Arc<[f64]> = x.clone().into();
+        let (sparse, _) = Sparse::new(kernel.clone(), log.clone(), &x, &y, z).unwrap();
+        let whole = Exact::new(kernel, log, x.clone().into(), y.clone().into()).unwrap();
+        let ((m1, v1), (m2, v2)) = (sparse.predict(&at_rows), whole.predict(&at_rows));
+        for j in 0..6 {
+            assert!((m1[j] - m2[j]).abs() < 1e-6 && (v1[j] - v2[j]).abs() < 1e-6, "{text}");
+        }
+    }
+}
+
+/// All rows as neighbours: the chain rule gives the evidence; the gradient of fewer by central differences.
+#[test]
+fn all_neighbours_are_exact() {
+    let (x, y) = rows(60, 7);
+    let (at_rows, _) = rows(6, 13);
+    let kernel = Arc::new(kernel("matern52(ard) + white(variance~0.05)"));
+    let log = at(&kernel, 0.1);
+    let mut exact = vec![0.0; log.len()];
+    let value = log_marginal(&kernel, &x, &y, &log, Some(&mut exact)).unwrap();
+    let mut gradient = vec![0.0; log.len()];
+    let all = nearest::neighbours(&kernel, &log, &x, 60);
+    let got = nearest::log_density(&kernel, &x, &y, &all, &log, Some(&mut gradient)).unwrap();
+    assert!((got - value).abs() < 1e-10 * value.abs());
+    gradient.iter().zip(&exact).for_each(|(g, e)| assert!((g - e).abs() < 1e-9 * e.abs().max(1.0), "{g} {e}"));
+    let few = nearest::neighbours(&kernel, &log, &x, 7);
+    nearest::log_density(&kernel, &x, &y, &few, &log, Some(&mut gradient)).unwrap();
+    for i in 0..log.len() {
+        let moved = |by: f64| {
+            let mut log = log.clone();
+            log[i] += by;
+            nearest::log_density(&kernel, &x, &y, &few, &log, None).unwrap()
+        };
+        let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        assert!(
+            (gradient[i] - difference).abs() < 1e-6 * difference.abs().max(1.0),
+            "{i}: {} {difference}",
+            gradient[i]
+        );
+    }
+    let near =
+        Nearest { kernel: kernel.clone(), log: log.clone(), x: x.clone().into(), y: y.clone().into(), count: 60 };
+    let whole = Exact::new(kernel, log, x.into(), y.into()).unwrap();
+    let ((m1, v1), (m2, v2)) = (near.predict(&at_rows), whole.predict(&at_rows));
+    (0..6).for_each(|j| assert!((m1[j] - m2[j]).abs() < 1e-10 && (v1[j] - v2[j]).abs() < 1e-10));
+}
+
+/// Functions of a sparse process have its mean and variance, within five standard errors.
+#[test]
+fn functions_of_a_sparse_process() {
+    const DRAWS: usize = 800;
+    let (x, y) = rows(100, 6);
+    let kernel = Arc::new(kernel("matern52(ard)"));
+    let log = at(&kernel, 0.1);
+    let z: Arc<[f64]> = x[..20 * 6].into();
+    let (sparse, _) = Sparse::new(kernel, log, &x, &y, z).unwrap();
+    let mut fit = fit("rbf", 5, 0.1);
+    let (points, _) = rows(3, 14);
+    let (mean, variance) = sparse.predict(&points);
+    fit.members = vec![Member::Sparse(sparse)];
+    let mut functions = fit.functions(DRAWS, Key::new(5), true).unwrap();
+    let mut drawn = vec![0.0; DRAWS * 3];
+    for (s, f) in drawn.chunks_mut(3).enumerate() {
+        functions.select(s);
+        functions.eval(&points, f);
+    }
+    for i in 0..3 {
+        let average = drawn.chunks(3).map(|f| f[i]).sum::<f64>() / DRAWS as f64;
+        let square = drawn.chunks(3).map(|f| (f[i] - mean[i]).powi(2)).sum::<f64>() / DRAWS as f64;
+        assert!((average - mean[i]).abs() < 5.0 * (variance[i] / DRAWS as f64).sqrt(), "{average} {}", mean[i]);
+        assert!((square / variance[i] - 1.0).abs() < 5.0 * (2.0 / DRAWS as f64).sqrt(), "{square} {}", variance[i]);
     }
 }
