@@ -2,7 +2,7 @@
 
 use crate::cli;
 use anyhow::bail;
-use posterior::fitted::find_model;
+use posterior::model::find_model;
 use posterior::model::{Choice, Recipe};
 use posterior::nn::{Activation, NETWORKS, NetworkSpec};
 use posterior::settings::Value;

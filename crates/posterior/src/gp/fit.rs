@@ -143,17 +143,17 @@ enum Inference {
 }
 
 impl GpEstimator {
-    fn inference(&self, n: usize) -> Inference {
+    fn inference(&self, n: usize) -> Result<Inference> {
         let (s, few) = (&self.settings, self.kernel.inputs_used() <= FEW_INPUTS);
         let (inducing, neighbours) = (s.count("inducing")?.min(n), s.count("neighbours")?);
-        match s.text("inference")? {
+        Ok(match s.text("inference")? {
             "exact" => Inference::Exact,
             "sparse" => Inference::Sparse(inducing),
             "nearest" => Inference::Nearest(neighbours),
             _ if n <= MOST_EXACT => Inference::Exact,
             _ if few => Inference::Nearest(neighbours),
             _ => Inference::Sparse(inducing),
-        }
+        })
     }
 
     /// Whether parameters are integrated out; an error where that was asked for and cannot be.
@@ -208,7 +208,7 @@ impl Estimator for GpEstimator {
         let started = Instant::now();
         let (n, s, kernel) = (data.rows, &self.settings, &*self.kernel);
         let noise = check(&data, &*likelihood)?;
-        let inference = self.inference(n);
+        let inference = self.inference(n)?;
         let sampled = self.samples(inference, n)?;
         plan(inference, n, observer)?;
         let (x, y) = rows(&data, inference, key);
