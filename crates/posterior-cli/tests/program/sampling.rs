@@ -43,7 +43,7 @@ fn what_is_chosen_for_the_user_is_said() {
         succeed(dir.path(), &[&fit[..], more, &short].concat()).stdout
     };
     let chosen = |text: &str| {
-        ["the default with", "student-t, the default", "as wide as the evidence"].map(|w| text.contains(w))
+        ["the default with", "student-t, the default", "chosen by marginal likelihood"].map(|w| text.contains(w))
     };
     let (houses, birds) = (["houses.csv", "price"], ["birds.csv", "species"]);
     assert_eq!(chosen(&told(houses, &[])), [true, true, true]);

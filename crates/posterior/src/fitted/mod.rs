@@ -6,18 +6,19 @@
 
 mod blocks;
 mod entry;
+mod leave_one_out;
 mod mixing;
 mod network;
 
 pub use blocks::{BLOCK, predict_blocks};
 pub use entry::{Estimator, ModelEntry, ModelFit, Restoring};
+pub use leave_one_out::LeaveOneOut;
 pub use mixing::Mixing;
 pub(crate) use mixing::{evenly, parameter, trace};
 pub use network::NetworkFit;
 
 use crate::data::Values;
 use crate::error::Result;
-use crate::gp::LeaveOneOut;
 use crate::likelihood::Likelihood;
 use crate::nn::Shape;
 use crate::predict::{Link, Predictive, TargetScale};

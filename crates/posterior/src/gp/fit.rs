@@ -3,7 +3,7 @@
 //! With many rows the parameters are first found on [`SUBSET`] of them, and then on all; `sparse` and `nearest` choose their rows with what was found on the subset, climb, and choose
 //! again. With few rows the parameters are integrated out.
 
-use super::exact::{self, Exact, LeaveOneOut, log_marginal};
+use super::exact::{self, Exact, log_marginal};
 use super::fitted::{GpFit, Member};
 use super::kernel::Kernel;
 use super::nearest::{self, Nearest};
@@ -12,6 +12,7 @@ use super::sparse::{self, Sparse};
 use super::{hyper, restore};
 use crate::data::{Dataset, Inputs};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fitted::LeaveOneOut;
 use crate::fitted::{Estimator, ModelEntry, ModelFit};
 use crate::inference::{EpochRecord, FitSummary, Flow, Observer, Progress};
 use crate::likelihood::Likelihood;

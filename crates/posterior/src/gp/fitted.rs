@@ -1,13 +1,14 @@
 //! A fitted Gaussian process: predicts in closed form, draws functions, keeps its rows in the model file.
 
 use super::covariance::{Covariance, Points, Scratch};
-use super::exact::{Exact, LeaveOneOut};
+use super::exact::Exact;
 use super::features::PriorFunction;
 use super::kernel::Kernel;
 use super::nearest::Nearest;
 use super::sparse::Sparse;
 use crate::data::Values;
 use crate::error::{Error, Result};
+use crate::fitted::LeaveOneOut;
 use crate::fitted::{Fitted, Function, How, NetworkFit, Route, Saved, WideTensor};
 use crate::likelihood::Likelihood;
 use crate::math::linalg::dot;

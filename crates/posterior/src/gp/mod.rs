@@ -20,7 +20,7 @@ mod sparse;
 #[cfg(test)]
 mod tests;
 
-pub use exact::{LeaveOneOut, log_marginal};
+pub use exact::log_marginal;
 pub(crate) use fit::ENTRY;
 pub use fit::GpEstimator;
 pub use fitted::GpFit;

@@ -1,12 +1,13 @@
 //! A Gaussian process from a model file, whose numbers are checked.
 
-use super::exact::{self, Exact, LeaveOneOut};
+use super::exact::{self, Exact};
 use super::factor::Lower;
 use super::fitted::{GpFit, Member};
 use super::kernel::Kernel;
 use super::nearest::Nearest;
 use super::sparse::Sparse;
 use crate::error::{Error, Result};
+use crate::fitted::LeaveOneOut;
 use crate::fitted::{Fitted, Restoring};
 use crate::memory;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
 //! Kernels against their formulas and finite differences, the closed forms against dense matrices, drawn functions against their covariance.
 
 use super::covariance::{Covariance, Scratch};
-use super::exact::{Exact, LeaveOneOut};
+use super::exact::Exact;
 use super::fitted::{GpFit, Member};
 use super::nearest::{self, Nearest};
 use super::sparse::{self, Sparse};
 use super::*;
 use crate::data::{Feature, FeatureKind, Inputs, Scale};
 use crate::fitted::Fitted;
+use crate::fitted::LeaveOneOut;
 use crate::likelihood;
 use crate::math::linalg::Cholesky;
 use crate::nn::Shape;

@@ -9,6 +9,8 @@ use super::custom::{CustomLayer, layers};
 use super::resize::Interpolation;
 use crate::error::{Error, Result, suggest};
 use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -208,29 +210,44 @@ impl Serialize for LayerSpec {
 }
 
 /// A kind that is not built in has to be registered.
-impl<'de> Deserialize<'de> for LayerSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<LayerSpec, D::Error> {
-        let mut written: BTreeMap<String, serde_json::Value> = BTreeMap::deserialize(deserializer)?;
+/// Reads a layer while the deserialiser is at it, so that an error knows its place in the file.
+struct LayerVisitor;
+
+impl<'de> Visitor<'de> for LayerVisitor {
+    type Value = LayerSpec;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a layer with its kind")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<LayerSpec, A::Error> {
+        let mut written: BTreeMap<String, serde_json::Value> = BTreeMap::deserialize(MapAccessDeserializer::new(map))?;
         let kind = match written.get("kind") {
             Some(serde_json::Value::String(kind)) => kind.clone(),
-            Some(_) => return Err(D::Error::custom("the 'kind' of a layer is a word")),
-            None => return Err(D::Error::missing_field("kind")),
+            Some(_) => return Err(A::Error::custom("the 'kind' of a layer is a word")),
+            None => return Err(A::Error::missing_field("kind")),
         };
         if LayerSpec::KINDS.contains(&kind.as_str()) {
             let written = serde_json::Value::Object(written.into_iter().collect());
-            return LayerSpec::deserialize(written).map_err(D::Error::custom);
+            return LayerSpec::deserialize(written).map_err(A::Error::custom);
         }
         written.remove("kind");
         let option = |(name, value): (String, serde_json::Value)| match serde_json::from_value(value) {
             Ok(value) => Ok((name, value)),
-            Err(_) => Err(D::Error::custom(format!(
+            Err(_) => Err(A::Error::custom(format!(
                 "the option '{name}' of a layer '{kind}' is no number, word or truth value"
             ))),
         };
         let options = written.into_iter().map(option).collect::<std::result::Result<_, _>>()?;
         let layer = CustomLayer { kind: kind.clone(), options };
-        layer.settings().map_err(D::Error::custom)?;
+        layer.settings().map_err(A::Error::custom)?;
         Ok(LayerSpec::Custom(layer))
+    }
+}
+
+impl<'de> Deserialize<'de> for LayerSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<LayerSpec, D::Error> {
+        deserializer.deserialize_map(LayerVisitor)
     }
 }
 

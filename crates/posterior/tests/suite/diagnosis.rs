@@ -167,7 +167,7 @@ fn chains_get_the_sentence_they_deserve() {
     );
     assert_eq!(apart.verdict.trust, Trust::Nothing);
     let said = apart.verdict.sentence();
-    assert!(said.starts_with("Do not trust: chains disagree on predictions") && said.contains("to try: "), "{said}");
+    assert!(said.starts_with("Do not trust: chains disagree on predictions") && said.contains(". Try "), "{said}");
     assert!(!apart.verdict.is_yes());
 
     // A noise that has not mixed spoils predictions too.

@@ -48,7 +48,8 @@ fn modules_depend_on_each_other_in_one_direction() {
                 );
                 for name in names {
                     let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-                    if let Some(module) = modules.get(&name[..end]).filter(|m| *m != top) {
+                    let is_macro = name[end..].starts_with('!');
+                    if let Some(module) = modules.get(&name[..end]).filter(|m| *m != top && !is_macro) {
                         needs.entry(top).or_default().insert(module);
                     }
                 }
