@@ -50,3 +50,4 @@ mod simulated_calibration;
 mod source;
 mod structure;
 mod swag;
+mod weighted_rows;
