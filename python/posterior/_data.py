@@ -15,6 +15,8 @@ from ._base import DataConversionWarning
 
 Column: TypeAlias = tuple[str, Any]
 
+FEWEST_ROWS = 5
+
 
 class Inputs(NamedTuple):
     """Rows of inputs: the names of the columns, and an array or columns."""
@@ -207,4 +209,8 @@ def weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
     _finite(array, "sample_weight", allow_nan=False)
     if (array < 0).any():
         raise ValueError("Negative values in data passed to `sample_weight`; give weights of 0 or more")
+    some = np.count_nonzero(array)
+    if some < min(rows, FEWEST_ROWS):
+        what = f"all rows but {some} have a sample weight of zero, and at least {FEWEST_ROWS} are needed"
+        raise ValueError(f"{what}; give more rows a weight")
     return None if (array == 1).all() else array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import warnings
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 _E = TypeVar("_E", bound="_Estimator")
 _Array = NDArray[np.float64]
-
-_FEWEST_ROWS = 5
 
 
 class Uncertainty(NamedTuple):
@@ -119,8 +118,9 @@ class _Estimator(_WithSettings, BaseEstimator):
     # Parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, and the settings that were given."""
-        return {name: getattr(self, name) for name in self._OWN} | self._settings
+        """Parameters and settings; a setting that is None has the default of its method, prior or likelihood."""
+        own = {name: getattr(self, name) for name in self._OWN}
+        return own | dict.fromkeys(sorted(_tables.settings())) | self._settings
 
     def set_params(self, **params: Any) -> Self:
         """Changes parameters and settings; None takes a setting back to its default."""
@@ -247,12 +247,9 @@ class _Estimator(_WithSettings, BaseEstimator):
         sample_weight: Any,
         start: _posterior.Model | None = None,
     ) -> None:
-        if found.rows < _FEWEST_ROWS:
-            raise ValueError(f"Found n_samples={found.rows} rows, and at least {_FEWEST_ROWS} are needed; add rows")
+        if found.rows < _data.FEWEST_ROWS:
+            raise ValueError(f"Found n_samples={found.rows} rows, and at least {_data.FEWEST_ROWS} are needed; add rows")
         weights = _data.weights(sample_weight, found.rows)
-        if weights is not None and np.count_nonzero(weights) < _FEWEST_ROWS:
-            what = f"{np.count_nonzero(weights)} rows have a weight above 0, and at least {_FEWEST_ROWS} are needed"
-            raise ValueError(f"{what}; give more rows a weight")
         model, notes, interrupted = _posterior.fit(
             found.names,
             found.x,
@@ -370,6 +367,17 @@ class _Estimator(_WithSettings, BaseEstimator):
         return arviz_base.from_dict({"posterior": found})
 
 
+def _signature() -> inspect.Signature:
+    """Of the estimators, with every setting spelled out: scikit-learn and help() read it."""
+    plain = inspect.signature(_Estimator.__init__)
+    own = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    every = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in sorted(_tables.settings())]
+    return plain.replace(parameters=[*own, *every])
+
+
+setattr(_Estimator.__init__, "__signature__", _signature())
+
+
 class PosteriorRegressor(RegressorMixin, _Estimator):
     """Bayesian regression with a neural network.
 
@@ -467,7 +475,7 @@ class PosteriorClassifier(ClassifierMixin, _Estimator):
         values = _data.labels(y, found.rows)
         weights = _data.weights(sample_weight, found.rows)
         classes = np.unique(values if weights is None else values[weights > 0])
-        if len(classes) < 2 and found.rows >= _FEWEST_ROWS:
+        if len(classes) < 2 and found.rows >= _data.FEWEST_ROWS:
             raise ValueError(f"y holds one class ({classes.tolist()}), and a classifier needs at least two; add rows")
         self.classes_ = classes
         name = _data.target_name(y, found.names)

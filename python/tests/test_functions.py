@@ -27,7 +27,7 @@ def test_evaluate_knows_the_metrics():
 
 def test_compare_ranks_methods():
     X, y = waves()
-    found = posterior.compare(X, y, ["linear", "map"], splits=2, network=(20,), epochs=300, learning_rate=0.02)
+    found = posterior.compare(X, y, ["linear", "map"], splits=2, epochs=300, learning_rate=0.02)
     assert found.best == "map" and not found.failures
     assert [r["method"] for r in found.rows()] == ["map", "linear"]
     assert "<table>" in found._repr_html_()

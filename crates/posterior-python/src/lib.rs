@@ -3,6 +3,7 @@
 mod error;
 mod frame;
 mod model;
+mod outcomes;
 mod recipe;
 mod run;
 mod sample;

@@ -3,6 +3,7 @@
 use crate::error::{of_panic, to_python};
 use crate::frame::{Frame, View, column};
 use crate::recipe::{encoding, recipe};
+use crate::outcomes::outcomes;
 use crate::run::{pool, work};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use posterior::apply::detect::uncertainty_scores;
@@ -13,9 +14,9 @@ use posterior::fitted::{BLOCK, How, Route};
 use posterior::likelihood::Outcome;
 use posterior::model as core;
 use posterior::predict::calibration::Calibration;
-use posterior::predict::{Outputs, Predictive};
+use posterior::predict::Predictive;
 use posterior::problem::full_layout;
-use posterior::rng::{Key, Purpose, Stream};
+use posterior::rng::{Key, Purpose};
 use posterior::score::{Needs, ScoreBuilder, rate};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -283,7 +284,7 @@ impl Model {
         Ok(arrays.into_iter().next())
     }
 
-    /// Outcomes drawn from the predictive distribution, rows × (samples × targets): sample s is one function of the posterior, with noise.
+    /// Outcomes drawn from the predictive distribution, rows × (samples × targets).
     #[pyo3(signature = (names, x, samples, seed, jobs=0))]
     fn sample<'py>(
         &self,
@@ -295,34 +296,13 @@ impl Model {
         jobs: usize,
     ) -> PyResult<Vec<Bound<'py, PyArray2<f64>>>> {
         let frame = Frame::new(names, x)?;
-        let how = self.how(samples, Some(seed), Route::Draws);
-        let likelihood = self.0.likelihood().clone();
-        let (targets, outputs) = (likelihood.targets(), likelihood.outputs());
-        let scale = core::Model::target_scale(&self.0.encoder);
+        let how = self.how(samples, Some(seed), Route::Own);
+        let targets = self.0.likelihood().targets();
         let key = Key::new(seed).purpose(Purpose::Outcome);
         self.blocks(py, frame.view(), jobs, &how, |block, raw, kept| {
             let predictive = self.0.calibrated(raw);
-            let mut y = vec![0.0; kept.len() * samples * targets];
-            if let Outputs::Draws(drawn) = predictive.outputs() {
-                let noises = drawn.noise.len() / drawn.draws;
-                let mut f = vec![0.0; outputs];
-                for (i, own) in y.chunks_exact_mut((samples * targets).max(1)).enumerate() {
-                    let mut stream = Stream::new(key.step((block.start + kept[i]) as u64));
-                    for (s, y) in own.chunks_exact_mut(targets).enumerate() {
-                        let s = component(drawn.weights.as_deref(), drawn.draws, s, &mut stream);
-                        let at = (s * kept.len() + i) * outputs;
-                        f.iter_mut().zip(&drawn.f[at..at + outputs]).for_each(|(f, v)| *f = f64::from(*v));
-                        likelihood.sample(&f, &drawn.noise[s * noises..(s + 1) * noises], &mut stream, y);
-                        for (t, y) in y.iter_mut().enumerate() {
-                            let (mean, std) = scale.of(t);
-                            *y = mean + std * *y;
-                        }
-                    }
-                }
-            } else {
-                y.fill(f64::NAN);
-            }
-            vec![Part::new(samples * targets, y)]
+            let rows: Vec<u64> = kept.iter().map(|r| (block.start + r) as u64).collect();
+            vec![Part::new(samples * targets, outcomes(&self.0, &predictive, &rows, samples, key))]
         })
     }
 
@@ -523,19 +503,6 @@ impl Model {
 /// One more than the last row that was kept.
 fn frame_rows(encoded: &posterior::data::Encoded) -> usize {
     encoded.kept_rows.last().map_or(0, |r| r + 1)
-}
-
-/// The component that sample s comes from: its own where all have the same share.
-fn component(weights: Option<&[f64]>, draws: usize, s: usize, stream: &mut Stream) -> usize {
-    let Some(weights) = weights else { return s % draws };
-    let mut u = stream.uniform();
-    weights
-        .iter()
-        .position(|w| {
-            u -= w;
-            u < 0.0
-        })
-        .unwrap_or(draws - 1)
 }
 
 /// Fits: the model, what the user should know, and the exception of a signal that cut it short.
