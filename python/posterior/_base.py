@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ except ImportError:
         """Parameters are what ``__init__`` was given."""
 
         def __repr__(self) -> str:
+            defaults = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
             params = getattr(self, "get_params")(deep=False)
-            given = ", ".join(f"{k}={v!r}" for k, v in params.items())
+            given = ", ".join(f"{k}={v!r}" for k, v in params.items() if v is not defaults[k] and v != defaults[k])
             return f"{type(self).__name__}({given})"
 
         def __sklearn_tags__(self) -> Any:

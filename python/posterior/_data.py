@@ -5,6 +5,7 @@ Arrays of float32 and float64 are handed on as they are; frames column by column
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +17,7 @@ from ._base import DataConversionWarning
 Column: TypeAlias = tuple[str, Any]
 
 FEWEST_ROWS = 5
+_DATES = "turn them into numbers (days since a date, hour of the day), or leave them out"
 
 
 class Inputs(NamedTuple):
@@ -28,7 +30,7 @@ class Inputs(NamedTuple):
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X has named columns that can be taken one by one."""
+    """Whether X has named columns that can be taken one by one: pandas, polars, pyarrow."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
 
 
@@ -39,28 +41,32 @@ def _missing(series: Any) -> NDArray[np.bool_]:
 
 def column(series: Any) -> Column:
     """A column of a frame by its kind."""
+    if hasattr(series, "to_pylist"):
+        return _by_values(series.to_pylist())
     missing = _missing(series)
     dtype = str(series.dtype).lower()
     values = np.asarray(series.to_numpy())
     if values.dtype.kind in "Mm":
-        raise ValueError(
-            f"column '{series.name}' holds dates or times; turn it into numbers (days since a date, hour of the day), or "
-            "leave it out"
-        )
+        raise ValueError(f"column '{series.name}' holds dates or times; {_DATES}")
     categorical = dtype.startswith(("category", "categorical", "enum"))
     if values.dtype.kind in "fiu" and not categorical:
         number = values.astype(np.float64)
         number[missing] = np.nan
         return "number", number
     present = [None if gone else v for v, gone in zip(values.tolist(), missing)]
-    known = [v for v in present if v is not None]
-    if not categorical and known and all(isinstance(v, (bool, np.bool_)) for v in known):
-        return "bool", [None if v is None else bool(v) for v in present]
-    if not categorical and known and all(isinstance(v, (int, float, np.number)) for v in known):
-        return "number", np.array([np.nan if v is None else float(v) for v in present])
-    if not known:
-        return "number", np.full(len(values), np.nan)
-    return "text", [None if v is None else str(v) for v in present]
+    return _by_values([None if v is None else str(v) for v in present] if categorical else present)
+
+
+def _by_values(values: list[Any]) -> Column:
+    """A column of Python values: booleans, numbers, or else text."""
+    known = [v for v in values if v is not None]
+    if known and all(isinstance(v, (bool, np.bool_)) for v in known):
+        return "bool", [None if v is None else bool(v) for v in values]
+    if all(isinstance(v, (int, float, np.number)) for v in known):
+        return "number", np.array([np.nan if v is None else float(v) for v in values])
+    if isinstance(known[0], (datetime.date, datetime.time, datetime.timedelta)):
+        raise ValueError(f"a column of X holds dates or times; {_DATES}")
+    return "text", [None if v is None else str(v) for v in values]
 
 
 def _finite(x: NDArray[Any], what: str, allow_nan: bool) -> None:
@@ -107,7 +113,7 @@ def _enough(shape: tuple[int, ...]) -> None:
 def inputs(X: Any, allow_nan: bool) -> Inputs:
     """X as the core reads it."""
     if is_frame(X):
-        labels = list(X.columns)
+        labels = list(getattr(X, "column_names", X.columns))
         text = all(isinstance(c, str) for c in labels)
         names = [str(c) for c in labels]
         if len(set(names)) < len(names):

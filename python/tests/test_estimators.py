@@ -354,3 +354,12 @@ def test_import_is_light():
     )
     assert best[1] == "False"
     assert float(best[0]) < 0.05
+
+
+def test_arrow_tables():
+    arrow = pytest.importorskip("pyarrow")
+    X, y = waves(40)
+    table = arrow.table({"a": X[:, 0], "b": X[:, 1], "c": ["u", None] * 20})
+    model = PosteriorRegressor(method="linear", missing="mean").fit(table, y)
+    assert model.summary_["inputs"] == ["a", "b", "c=(missing)", "c=u"]
+    assert np.isfinite(model.predict(table)).all()

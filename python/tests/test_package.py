@@ -72,3 +72,25 @@ def test_the_program_is_in_the_wheel():
     assert run("--version").stdout == f"posterior {posterior.__version__}\n"
     wrong = run("fit", "nowhere.csv", "--target", "y")
     assert wrong.returncode == 2 and "nowhere.csv" in wrong.stderr
+
+
+def test_without_scikit_learn():
+    code = """
+import sys
+sys.modules["sklearn"] = sys.modules["sklearn.base"] = None
+import numpy as np, pickle, posterior
+X = np.linspace(-1, 1, 60).reshape(-1, 1)
+model = posterior.PosteriorRegressor(method="linear", n_jobs=1)
+try:
+    model.predict(X)
+except posterior.NotFittedError as error:
+    assert "not fitted yet" in str(error)
+model.fit(X, X[:, 0] + 0.1 * np.sin(30 * X[:, 0]))
+assert 0.9 < model.score(X, X[:, 0]) <= 1
+assert "method='linear'" in repr(model)
+assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+sides = posterior.PosteriorClassifier(method="map", network=(5,), epochs=100, random_state=0).fit(X, X[:, 0] > 0)
+assert sides.score(X, X[:, 0] > 0) > 0.9
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
