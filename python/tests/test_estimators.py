@@ -363,3 +363,21 @@ def test_arrow_tables():
     model = PosteriorRegressor(method="linear", missing="mean").fit(table, y)
     assert model.summary_["inputs"] == ["a", "b", "c=(missing)", "c=u"]
     assert np.isfinite(model.predict(table)).all()
+
+
+def test_what_was_drawn_is_kept():
+    X, y = waves(300)
+
+    def stop(step, steps, objective):
+        # Two chains, each with 5 transitions of warm-up.
+        if step > 2 * 5 + 10:
+            raise KeyboardInterrupt
+
+    model = PosteriorRegressor(
+        method="hmc", network=(20,), warmup=5, draws=50_000, chains=2, random_state=0, progress=stop
+    )
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.summary_["incomplete"]
+    assert len(model.draws()["0.weight"]) < 100_000
+    assert np.isfinite(model.predict(X)).all()
