@@ -122,7 +122,7 @@ def test_the_program_reads_it_and_we_read_the_programs(tmp_path):
     run("fit", table, "--target", "y", "--method", "map", "--network", "10", "--set", "epochs=30", "--seed", "3",
         "--out", "program.safetensors", "--quiet")
     pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv(table)
+    frame = pandas.read_csv(table, float_precision="round_trip")
     ours = PosteriorRegressor(method="map", network=(10,), epochs=30, random_state=3).fit(frame[["a", "b"]], frame["y"])
     ours.save(tmp_path / "ours.safetensors")
     assert (tmp_path / "ours.safetensors").read_bytes() == (tmp_path / "program.safetensors").read_bytes()
