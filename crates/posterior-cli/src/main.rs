@@ -1,56 +1,10 @@
-//! The program `posterior`: fits Bayesian neural networks, and says how sure they are.
+//! The binary: arguments in, exit code out.
 
-mod chart;
-mod checkpoint;
-mod cli;
-mod commands;
-mod memory;
-mod output;
-mod page;
-mod progress;
-
-use clap::Parser;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: memory::Counting = memory::Counting;
+static ALLOCATOR: posterior_cli::Counting = posterior_cli::Counting;
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(e) if cli::flags::is_help(&e) => e.exit(),
-        Err(e) => {
-            let args: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-            output::error(&cli::flags::sentence(&e, &args).into(), cli::flags::wants_json(args.into_iter()));
-            return ExitCode::from(2);
-        }
-    };
-    let json = cli.command.common().json;
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
-        Err(e) if e.is::<commands::AnswerIsNo>() => ExitCode::from(1),
-        Err(e) => {
-            output::error(&e, json);
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn run(cli: cli::Cli) -> anyhow::Result<()> {
-    posterior::math::simd::Instructions::from_env()?;
-    let common = cli.command.common();
-    if let Some(bytes) = common.memory {
-        posterior::memory::set_limit(bytes);
-    }
-    posterior::memory::set_in_use(memory::in_use);
-    memory::stop_beyond(posterior::memory::Budget::current().limit);
-    progress::catch_interrupt();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(common.threads.unwrap_or(0)).build()?;
-    pool.install(|| commands::run(&cli.command))
-}
-
-/// Whoever reads our output has had enough: `posterior predict … | head` is no error.
-fn is_broken_pipe(e: &anyhow::Error) -> bool {
-    e.chain().any(|c| c.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe))
+    ExitCode::from(posterior_cli::main_with(std::env::args_os().collect()))
 }

@@ -83,6 +83,31 @@ impl Encoder {
         self
     }
 
+    /// With the scales of numbers, and of a real target, by weighted means over the rows of a table; every weight is above 0. Images keep theirs.
+    pub fn weighted(mut self, table: &Table, weights: &[f64]) -> Result<Encoder> {
+        let scale = |column: &Column, is_bool: bool| {
+            let of = |r: usize| number(column, r, is_bool).ok().filter(|v| !v.is_nan()).map(|v| (v, weights[r]));
+            Scale::weighted((0..weights.len()).filter_map(of))
+        };
+        if let Inputs::Columns(features) = &mut self.inputs {
+            for feature in features {
+                let column = table.column(&feature.name)?;
+                let is_bool = matches!(feature.kind, FeatureKind::Bool(_));
+                if let FeatureKind::Standard(own) | FeatureKind::Bool(own) = &mut feature.kind {
+                    *own = scale(column, is_bool).unwrap_or(*own);
+                }
+            }
+        }
+        for target in std::iter::once(&mut self.target).chain(&mut self.also) {
+            match (&mut target.kind, scale(table.column(&target.name)?, false)) {
+                (TargetKind::Real(own), Some(weighted)) => *own = weighted,
+                (TargetKind::Count { mean }, Some(weighted)) => *mean = weighted.mean,
+                _ => {}
+            }
+        }
+        Ok(self)
+    }
+
     /// What is predicted, in the order of the outcomes of a row.
     pub fn targets(&self) -> impl ExactSizeIterator<Item = &Target> + Clone {
         (0..self.also.len() + 1).map(|t| if t == 0 { &self.target } else { &self.also[t - 1] })

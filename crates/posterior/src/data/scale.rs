@@ -31,6 +31,20 @@ impl Scale {
         scale.is_valid().then_some(scale)
     }
 
+    /// Of some finite numbers with weights above 0; none if the numbers do not vary.
+    pub fn weighted(values: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Scale> {
+        let unit = values.clone().fold(0.0_f64, |m, (v, _)| m.max(v.abs()));
+        let first = values.clone().next()?.0;
+        if values.clone().all(|(v, _)| v == first) {
+            return None;
+        }
+        let total: f64 = values.clone().map(|(_, w)| w).sum();
+        let mean = values.clone().map(|(v, w)| w * (v / unit)).sum::<f64>() / total;
+        let variance = values.map(|(v, w)| w * (v / unit - mean).powi(2)).sum::<f64>() / total;
+        let scale = Scale { mean: mean * unit, std: variance.sqrt() * unit };
+        scale.is_valid().then_some(scale)
+    }
+
     /// Of pixels: where a quarter of them or more are as dark as any, that is a background, and it becomes 0.
     ///
     /// A pixel that says nothing must not weigh: moved away from 0 it would carry the noise of every weight behind it, which costs a
@@ -72,6 +86,13 @@ mod tests {
         let s = Scale::of([1.0, 3.0].into_iter()).unwrap();
         assert_eq!((s.mean, s.std), (2.0, 1.0));
         assert_eq!((s.apply(4.0), s.invert(2.0)), (2.0, 4.0));
+    }
+
+    #[test]
+    fn a_weight_of_two_is_the_number_twice() {
+        let weighted = Scale::weighted([(1.0, 2.0), (4.0, 1.0), (7.0, 1.0)].into_iter()).unwrap();
+        assert_eq!(weighted, Scale::of([1.0, 1.0, 4.0, 7.0].into_iter()).unwrap());
+        assert_eq!(Scale::weighted([(2.0, 1.0), (2.0, 5.0)].into_iter()), None);
     }
 
     #[test]

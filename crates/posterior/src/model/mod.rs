@@ -21,6 +21,7 @@ use crate::predict::calibration::Calibration;
 use crate::predict::{Predictive, TargetScale};
 use crate::rng::{Hash, Key};
 use crate::score::{Needs, ScoreBuilder, Scored};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,7 +74,34 @@ impl Model {
     ) -> Result<Model> {
         let fitted = Encoder::fit(table, options)?;
         fitted.warnings.iter().for_each(|w| observer.warn(w));
-        Model::fit_encoded(recipe, fitted.encoder, table, None, seed, observer)
+        Model::fit_encoded(recipe, fitted.encoder, table, None, None, seed, observer)
+    }
+
+    /// As [`Model::fit`], with a weight of 0 or more for every row of the table: log p(D | w) is Σₙ weightₙ log p(yₙ | xₙ, w), and numbers are
+    /// standardised by weighted means, so that a weight of 2 is that row twice, and a weight of 0 a row that is not there.
+    pub fn fit_weighted(
+        recipe: &Recipe,
+        table: &Table,
+        options: &EncodeOptions,
+        weights: &[f64],
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Model> {
+        if weights.len() != table.rows() {
+            let what = format!("there are {} weights for {} rows", weights.len(), table.rows());
+            return Err(Error::data(what, "give one for every row"));
+        }
+        let some: Vec<usize> = (0..table.rows()).filter(|r| weights[*r] != 0.0).collect();
+        let weights: Vec<f64> = some.iter().map(|r| weights[*r]).collect();
+        let table = table.select(&some);
+        let fitted = Encoder::fit(&table, options)?;
+        fitted.warnings.iter().for_each(|w| observer.warn(w));
+        let dropped: HashSet<usize> = fitted.dropped_rows.into_iter().collect();
+        let complete: Vec<usize> = (0..table.rows()).filter(|r| !dropped.contains(r)).collect();
+        let weights: Vec<f64> = complete.iter().map(|r| weights[*r]).collect();
+        let table = table.select(&complete);
+        let encoder = fitted.encoder.weighted(&table, &weights)?;
+        Model::fit_encoded(recipe, encoder, &table, Some(&weights), None, seed, observer)
     }
 
     /// Fits another method from where a model is: the same network, likelihood and encoding of the table. `recipe` says the method, and the
@@ -86,18 +114,22 @@ impl Model {
         observer: &mut dyn Observer,
     ) -> Result<Model> {
         let posterior = start.network("another fit begins at its weights")?.posterior.clone();
-        Model::fit_encoded(recipe, start.encoder.clone(), table, Some(posterior), seed, observer)
+        Model::fit_encoded(recipe, start.encoder.clone(), table, None, Some(posterior), seed, observer)
     }
 
     fn fit_encoded(
         recipe: &Recipe,
         encoder: Encoder,
         table: &Table,
+        weights: Option<&[f64]>,
         start: Option<Arc<dyn Posterior>>,
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
-        let Encoded { data, .. } = encoder.encode(table, true)?;
+        let Encoded { mut data, kept_rows, .. } = encoder.encode(table, true)?;
+        if let Some(weights) = weights {
+            data = data.with_weights(kept_rows.iter().map(|r| weights[*r]).collect::<Vec<f64>>())?;
+        }
         let (rows, key) = (data.rows, Key::new(seed));
         let mut plan = recipe.with_default_method(&encoder, rows)?.plan(&encoder)?;
         let mut mixing = None;

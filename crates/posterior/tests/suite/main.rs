@@ -58,3 +58,4 @@ mod source;
 mod structure;
 mod swag;
 mod targets;
+mod weighted_rows;
