@@ -2,8 +2,8 @@
 
 use crate::error::{of_panic, to_python};
 use crate::frame::{Frame, View, column};
-use crate::recipe::{encoding, recipe};
 use crate::outcomes::outcomes;
+use crate::recipe::{encoding, recipe};
 use crate::run::{pool, work};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use posterior::apply::detect::uncertainty_scores;
@@ -13,8 +13,8 @@ use posterior::diagnose::Diagnosis;
 use posterior::fitted::{BLOCK, How, Route};
 use posterior::likelihood::Outcome;
 use posterior::model as core;
-use posterior::predict::calibration::Calibration;
 use posterior::predict::Predictive;
+use posterior::predict::calibration::Calibration;
 use posterior::problem::full_layout;
 use posterior::rng::{Key, Purpose};
 use posterior::score::{Needs, ScoreBuilder, rate};

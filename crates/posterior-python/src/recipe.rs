@@ -64,7 +64,7 @@ pub fn encoding(target: String, task: &str, missing: &str) -> Result<EncodeOptio
         "classification" => Task::Classification,
         _ => Task::Regression,
     };
-    Ok(EncodeOptions { target, task, missing, ignore: Vec::new() })
+    Ok(EncodeOptions { target, task, missing, ..EncodeOptions::default() })
 }
 
 fn settings(all: &[Setting]) -> serde_json::Value {
@@ -74,6 +74,7 @@ fn settings(all: &[Setting]) -> serde_json::Value {
             Allowed::Int(..) => ("int", &[][..]),
             Allowed::Float(..) | Allowed::Above(..) => ("float", &[][..]),
             Allowed::OneOf(words) => ("text", words),
+            _ => ("text", &[][..]),
         };
         json!({
             "name": s.name,
@@ -92,14 +93,14 @@ pub fn tables() -> String {
     let networks = posterior::inference::methods()
         .into_iter()
         .map(|m| json!({"name": m.name, "summary": m.summary, "gives": m.gives, "settings": settings(m.settings)}));
-    let models = posterior::fitted::ModelEntry::all()
+    let models = posterior::model::models()
         .into_iter()
         .map(|m| json!({"name": m.name, "summary": m.summary, "gives": m.gives, "settings": settings(m.settings)}));
     let likelihoods = posterior::likelihood::likelihoods().into_iter().map(|l| {
         let outcome = match l.outcome {
             posterior::likelihood::Outcome::Real => "real",
             posterior::likelihood::Outcome::Count => "count",
-            posterior::likelihood::Outcome::Class => "class",
+            _ => "class",
         };
         json!({"name": l.name, "summary": l.summary, "outcome": outcome, "settings": settings(l.settings)})
     });
