@@ -14,6 +14,11 @@ pub use memory::{Counting, in_use};
 use clap::Parser;
 use std::ffi::OsString;
 
+// A program brings its own; the tests of this library are one too.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
 /// Runs the program with these arguments, its own name first, and returns its exit code. Help and version are printed and end the process.
 ///
 /// A binary that calls it should have [`Counting`] as its allocator: the limit on memory and the figures of a comparison come from there.

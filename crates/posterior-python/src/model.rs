@@ -42,6 +42,12 @@ impl Part {
     }
 }
 
+/// Names of columns, inputs, and outcomes by their kind.
+type Known<'py> = (Vec<String>, Bound<'py, PyAny>, (String, Bound<'py, PyAny>));
+
+/// Draws × P, (name, shape) of the blocks, and how many chains.
+type Weights<'py> = (Bound<'py, PyArray2<f32>>, Vec<(String, Vec<usize>)>, usize);
+
 /// Fewest and most rows of a block.
 const ROWS: (usize, usize) = (256, 65_536);
 
@@ -426,13 +432,7 @@ impl Model {
 
     /// Whether the posterior may be believed, as JSON; chains need no rows.
     #[pyo3(signature = (rows=None, draws=1000, jobs=0))]
-    fn diagnose(
-        &self,
-        py: Python<'_>,
-        rows: Option<(Vec<String>, Bound<'_, PyAny>, (String, Bound<'_, PyAny>))>,
-        draws: usize,
-        jobs: usize,
-    ) -> PyResult<String> {
+    fn diagnose(&self, py: Python<'_>, rows: Option<Known<'_>>, draws: usize, jobs: usize) -> PyResult<String> {
         let encoded = match rows {
             Some((names, x, y)) => Some(self.with_outcomes(&Frame::new(names, &x)?, y)?.0),
             None => None,
@@ -466,12 +466,7 @@ impl Model {
 
     /// Draws of all parameters, (draws × P), with (name, shape) of their blocks; a chain's draws are those that it kept.
     #[pyo3(signature = (count=None, seed=None))]
-    fn draws<'py>(
-        &self,
-        py: Python<'py>,
-        count: Option<usize>,
-        seed: Option<u64>,
-    ) -> PyResult<(Bound<'py, PyArray2<f32>>, Vec<(String, Vec<usize>)>, usize)> {
+    fn draws<'py>(&self, py: Python<'py>, count: Option<usize>, seed: Option<u64>) -> PyResult<Weights<'py>> {
         let fit = self.0.network("draws are sets of weights").map_err(to_python)?;
         let layout = full_layout(&*fit.network, &*fit.likelihood);
         let dim = fit.posterior.dim();

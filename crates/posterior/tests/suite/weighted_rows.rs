@@ -34,7 +34,8 @@ fn closed_forms_do_not_tell_a_weight_from_repeated_rows() {
     }
     let evidence = |m: &Model| m.fitted.log_evidence().unwrap();
     assert!((evidence(&weighted) - evidence(&plain)).abs() < 1e-8, "{} {}", evidence(&weighted), evidence(&plain));
-    assert_eq!(weighted.rows, 22);
+    // 22 have a weight, and row 7 is not complete.
+    assert_eq!(weighted.rows, 21);
 }
 
 #[test]
