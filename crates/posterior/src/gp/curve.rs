@@ -146,7 +146,11 @@ impl Curve {
         let mut out = vec![0.0; n * n];
         for e in &joint.each {
             // G = L_M⁻¹E, kept by panels of columns; R_cc = E − GᵀG.
-            let panels = joint.sum.solve_panels(n, |columns, out| columns_of(e, n, columns, out), |columns, _, g| (columns, g.to_vec()));
+            let panels = joint.sum.solve_panels(
+                n,
+                |columns, out| columns_of(e, n, columns, out),
+                |columns, _, g| (columns, g.to_vec()),
+            );
             let mut g = vec![0.0; n * n];
             for (columns, panel) in panels {
                 let cols = columns.len();
@@ -192,7 +196,8 @@ impl Curve {
             let mut solved = Vec::with_capacity(outputs);
             for (c, e) in joint.each.iter().enumerate() {
                 let mut own = vec![0.0; n * cols];
-                let (left, right) = (MatRef::from_row_major_slice(e, n, n), MatRef::from_row_major_slice(&plain, n, cols));
+                let (left, right) =
+                    (MatRef::from_row_major_slice(e, n, n), MatRef::from_row_major_slice(&plain, n, cols));
                 matmul(MatMut::from_row_major_slice_mut(&mut own, n, cols), Accum::Replace, left, right, 1.0, Par::Seq);
                 for j in 0..cols {
                     let square: f64 = (0..n).map(|i| plain[i * cols + j] * own[i * cols + j]).sum();

@@ -92,7 +92,13 @@ pub(crate) const ENTRY: ModelEntry = ModelEntry {
             default: Default::Text("matern52(ard)"),
             allowed: Allowed::Text,
         },
-        SHARED[0], SHARED[1], SHARED[2], SHARED[3], SHARED[4], SHARED[5], SHARED[6],
+        SHARED[0],
+        SHARED[1],
+        SHARED[2],
+        SHARED[3],
+        SHARED[4],
+        SHARED[5],
+        SHARED[6],
     ],
     real_likelihood: "gaussian",
     build: |settings, inputs| Ok(Box::new(GpEstimator::new(settings, inputs)?)),
@@ -164,7 +170,8 @@ impl GpEstimator {
             "laplace" => Inference::Laplace,
             "auto" if !normal => Inference::Laplace,
             other if !normal => {
-                let what = format!("inference={other} takes normal noise, and the likelihood is '{}'", likelihood.name());
+                let what =
+                    format!("inference={other} takes normal noise, and the likelihood is '{}'", likelihood.name());
                 return Err(Error::setting(what, "set inference=laplace, or use the likelihood gaussian"));
             }
             "exact" => Inference::Exact,
@@ -255,9 +262,7 @@ impl Estimator for GpEstimator {
             let part: Vec<f64> = rows.iter().flat_map(|r| x[r * width..(r + 1) * width].iter().copied()).collect();
             let targets: Vec<f64> = rows.iter().map(|r| y[*r]).collect();
             let mut evidence = |log: &[f64], gradient: &mut [f64]| match inference {
-                Inference::Laplace => {
-                    laplace_evidence(kernel, &*likelihood, &part, &targets, log, Some(gradient)).ok()
-                }
+                Inference::Laplace => laplace_evidence(kernel, &*likelihood, &part, &targets, log, Some(gradient)).ok(),
                 _ => log_marginal(kernel, &part, &targets, log, Some(gradient)).ok(),
             };
             let found = search.maximise(None, starts, steps, init, &mut evidence, &mut |e, b| watch.go(e, b));
@@ -373,7 +378,10 @@ fn check(data: &Dataset, likelihood: &dyn Likelihood) -> Result<(f64, bool)> {
     let softmax = outputs > 1 && likelihood.hessian_parts(&vec![0.0; outputs], &mut d, &mut v);
     if data.targets == 1 && likelihood.targets() == 1 && outputs > 1 && !softmax || likelihood.sites() != 1 {
         let what = format!("gp has no way to the mode under the likelihood '{}'", likelihood.name());
-        return Err(Error::setting(what, "use gaussian, student-t, bernoulli, categorical or poisson, or fit a network"));
+        return Err(Error::setting(
+            what,
+            "use gaussian, student-t, bernoulli, categorical or poisson, or fit a network",
+        ));
     }
     if data.targets != 1 || likelihood.targets() != 1 {
         return Err(Error::setting(

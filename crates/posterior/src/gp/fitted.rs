@@ -152,7 +152,8 @@ impl Fitted for GpFit {
         let Some(first) = self.members.first() else { return String::new() };
         let kernel = first.kernel().at(first.log(), 3);
         let noise = (0.5 * first.log()[first.log().len() - 1]).exp();
-        let scale = if self.likelihood.blocks().is_empty() { String::new() } else { format!(", noise scale {noise:.3}") };
+        let scale =
+            if self.likelihood.blocks().is_empty() { String::new() } else { format!(", noise scale {noise:.3}") };
         match (self.members.len(), first) {
             (1, Member::Exact(_)) => format!("Gaussian process, {kernel}, noise std {noise:.3}"),
             (1, Member::Sparse(m)) => {
@@ -237,7 +238,8 @@ impl GpFit {
             let what = "a Gaussian process by neighbours, or of a wide network, has no functions that could be drawn";
             Error::setting(what, "leave the route out, or fit another kernel with inference=sparse")
         })?;
-        let (mut f, mut noise, mut own) = (Vec::with_capacity(rows * outputs * how.draws), Vec::new(), vec![0.0; rows * outputs]);
+        let (mut f, mut noise, mut own) =
+            (Vec::with_capacity(rows * outputs * how.draws), Vec::new(), vec![0.0; rows * outputs]);
         for s in 0..how.draws {
             function.select(s);
             function.eval(x, &mut own);

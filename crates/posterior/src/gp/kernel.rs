@@ -237,7 +237,11 @@ impl Kernel {
             ranges.push((*name, from..self.parameters.len()));
         }
         let range = |name: &str| ranges.iter().find(|r| r.0 == name).map_or(0..0, |r| r.1.clone());
-        let extra = ["alpha", "period", "offset", "weight_variance"].iter().map(|n| range(n)).find(|r| !r.is_empty()).map(|r| r.start);
+        let extra = ["alpha", "period", "offset", "weight_variance"]
+            .iter()
+            .map(|n| range(n))
+            .find(|r| !r.is_empty())
+            .map(|r| r.start);
         self.leaves.push(Leaf {
             kind: spec.kind,
             dims,

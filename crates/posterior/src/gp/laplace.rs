@@ -142,9 +142,8 @@ fn mode(k: &[f64], observed: &Observed<'_>) -> Result<Mode> {
         let along = times(k, n, &step);
         let (mut length, mut found) = (1.0, None);
         for _ in 0..HALVINGS {
-            let moved = |from: &[f64], by: &[f64]| -> Vec<f64> {
-                from.iter().zip(by).map(|(f, b)| f + length * b).collect()
-            };
+            let moved =
+                |from: &[f64], by: &[f64]| -> Vec<f64> { from.iter().zip(by).map(|(f, b)| f + length * b).collect() };
             let (a, f) = (moved(&a, &step), moved(&f, &along));
             let value = observed.value(&f) - 0.5 * dot(&a, &f);
             // Near the mode the rise is below rounding.
@@ -156,9 +155,8 @@ fn mode(k: &[f64], observed: &Observed<'_>) -> Result<Mode> {
         }
         let Some(next) = found else { break };
         (a, f, joint) = next;
-        let (largest, change) = f.iter().zip(&along).fold((1.0_f64, 0.0_f64), |(l, c), (f, d)| {
-            (l.max(f.abs()), c.max((length * d).abs()))
-        });
+        let (largest, change) =
+            f.iter().zip(&along).fold((1.0_f64, 0.0_f64), |(l, c), (f, d)| (l.max(f.abs()), c.max((length * d).abs())));
         let before = std::mem::replace(&mut local, observed.at(&f));
         // Of Student's t the curvature is the same everywhere.
         if before.curvature != local.curvature {

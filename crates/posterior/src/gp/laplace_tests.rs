@@ -108,7 +108,8 @@ fn classes_agree_with_dense_matrices() {
         Laplace::new(kernel.clone(), &*likelihood, log.clone(), x.clone().into(), y.clone().into()).unwrap();
     let k = values(&kernel, &log, &x);
     let inverse = Cholesky::new(&k, n).unwrap().inverse();
-    let f: Vec<f64> = (0..classes * n).map(|e| dot(&k[e % n * n..(e % n + 1) * n], &member.a[e / n * n..(e / n + 1) * n])).collect();
+    let f: Vec<f64> =
+        (0..classes * n).map(|e| dot(&k[e % n * n..(e % n + 1) * n], &member.a[e / n * n..(e / n + 1) * n])).collect();
     let size = n * classes;
     let mut precision = vec![0.0; size * size];
     let (mut fit, mut half) = (0.0, vec![0.0; classes * classes]);
@@ -156,24 +157,29 @@ fn integral(m: f64, v: f64, g: impl Fn(f64) -> f64) -> f64 {
 #[test]
 fn one_row_is_near_the_integral() {
     let x = rows(1, 2).0;
-    // How far Laplace's method is from the integral, in nats and in the mean of f in standard deviations: a property of it, stated generously.
+    // How far Laplace's method is from the integral, in nats: a property of it, stated generously.
     for (likelihood, y, near) in [
         (likelihood_of("bernoulli", 2, &[]), 1.0, 0.02),
         (likelihood_of("poisson", 1, &[]), 3.0, 0.03),
-        (likelihood_of("student-t", 1, &[("noise_std", Value::Float(1.0)), ("noise", Value::Text("fixed".into()))]), 0.7, 0.1),
+        (
+            likelihood_of("student-t", 1, &[("noise_std", Value::Float(1.0)), ("noise", Value::Text("fixed".into()))]),
+            0.7,
+            0.1,
+        ),
     ] {
         let kernel = Arc::new(kernel("rbf(columns=[a, b], variance=1.0)"));
         let mut log = kernel.start();
         log.push(0.0);
-        let (member, evidence) =
-            Laplace::new(kernel, &*likelihood, log, x.clone().into(), vec![y].into()).unwrap();
+        let (member, evidence) = Laplace::new(kernel, &*likelihood, log, x.clone().into(), vec![y].into()).unwrap();
         let name = likelihood.name();
         let density = |f: f64| likelihood.log_prob_row(&[f], &[y], &[]).exp();
         let whole = integral(0.0, 1.0, density);
         assert!((evidence - whole.ln()).abs() < near, "{name}: {evidence} {}", whole.ln());
         let (mean, variance) = member.predict(&x);
-        let exact = integral(0.0, 1.0, |f| f * density(f)) / whole;
-        assert!((mean[0] - exact).abs() < 0.15 * variance[0].sqrt(), "{name}: {} {exact}", mean[0]);
+        // The highest point of the posterior on a grid of steps of 1e-4.
+        let joint = |i: &i32| density(1e-4 * f64::from(*i)).ln() - 0.5e-8 * f64::from(*i).powi(2);
+        let top = (-30_000..30_000).max_by(|a, b| joint(a).total_cmp(&joint(b))).unwrap();
+        assert!((mean[0] - 1e-4 * f64::from(top)).abs() < 1e-4, "{name}: {} {top}", mean[0]);
         // The predictive of the Gaussian itself, to the accuracy of the likelihood's own nodes and of single precision.
         let fit = GpFit {
             name: NAME,
@@ -199,8 +205,7 @@ fn drawn_functions_have_the_posterior_of_every_output() {
         let y = targets(likelihood.name(), &y);
         let kernel = Arc::new(kernel("rbf(columns=[a, b], variance~1.5) + linear"));
         let log = at(&kernel, 1.0);
-        let (member, log_evidence) =
-            Laplace::new(kernel, &*likelihood, log, x.clone().into(), y.into()).unwrap();
+        let (member, log_evidence) = Laplace::new(kernel, &*likelihood, log, x.clone().into(), y.into()).unwrap();
         let (mean, covariance) = member.predict(&new);
         let outputs = likelihood.outputs();
         let fit = GpFit {

@@ -186,7 +186,14 @@ fn fit(text: &str, n: usize, noise: f64) -> GpFit {
     let entry = likelihood::find("gaussian").unwrap();
     let likelihood = (entry.build)(&Settings::resolve(entry.settings, &[], "gaussian").unwrap(), 1).unwrap();
     let (leave_one_out, log_evidence) = (member.leave_one_out(), member.log_marginal());
-    GpFit { name: NAME, likelihood, input: Shape::Flat(6), members: vec![Member::Exact(member)], leave_one_out, log_evidence }
+    GpFit {
+        name: NAME,
+        likelihood,
+        input: Shape::Flat(6),
+        members: vec![Member::Exact(member)],
+        leave_one_out,
+        log_evidence,
+    }
 }
 
 fn exact_of(fit: &GpFit) -> &Exact {
@@ -281,7 +288,10 @@ fn drawn_functions_have_the_posterior_mean_and_covariance() {
         let fit = fit(text, 12, 0.3);
         let (x, _) = rows(3, 11);
         let (mean, covariance) = dense_posterior(&fit, &x);
-        let mut functions = fit.functions(DRAWS, Key::new(5), true).unwrap();
+        let Some(mut functions) = fit.functions(DRAWS, Key::new(5), true) else {
+            assert!(text.contains("nngp") || text.contains("ntk"), "{text}");
+            continue;
+        };
         let mut drawn = vec![0.0; DRAWS * 3];
         for (s, f) in drawn.chunks_mut(3).enumerate() {
             functions.select(s);
@@ -307,7 +317,10 @@ fn drawn_functions_have_the_posterior_mean_and_covariance() {
 fn a_draw_is_a_function_with_a_gradient() {
     for text in EXPRESSIONS {
         let fit = fit(text, 20, 0.1);
-        let mut functions = fit.functions(3, Key::new(8), true).unwrap();
+        let Some(mut functions) = fit.functions(3, Key::new(8), true) else {
+            assert!(text.contains("nngp") || text.contains("ntk"), "{text}");
+            continue;
+        };
         let (x, _) = rows(4, 12);
         let (mut first, mut other, mut again) = (vec![0.0; 4], vec![0.0; 4], vec![0.0; 4]);
         functions.select(1);

@@ -6,10 +6,18 @@ use crate::data::{Feature, FeatureKind, Inputs, Scale};
 
 /// Four rows of three inputs.
 const INPUTS: [f64; 12] = [
-    0.1257302210933933, -0.1321048632913019, 0.6404226504432821,
-    0.10490011715303971, -0.535669373161111, 0.36159505490948474,
-    1.3040000451301372, 0.9470809631292422, -0.7037352358069926,
-    -1.2654214710460525, -0.6232744625373522, 0.0413259793472436,
+    0.1257302210933933,
+    -0.1321048632913019,
+    0.6404226504432821,
+    0.10490011715303971,
+    -0.535669373161111,
+    0.36159505490948474,
+    1.3040000451301372,
+    0.9470809631292422,
+    -0.7037352358069926,
+    -1.2654214710460525,
+    -0.6232744625373522,
+    0.0413259793472436,
 ];
 
 /// Activation, depth, weight variance, bias variance, NNGP, NTK.
@@ -38,7 +46,9 @@ fn golden_numbers_of_wide_networks() {
     let inputs = Inputs::Columns(["a", "b", "c"].map(|n| Feature { name: n.into(), kind: scale() }).into());
     for (activation, depth, weight, bias, nngp, ntk) in GOLDEN {
         for (name, expected) in [("nngp", nngp), ("ntk", ntk)] {
-            let text = format!("{name}(depth={depth}, activation={activation}, weight_variance={weight}, bias_variance={bias})");
+            let text = format!(
+                "{name}(depth={depth}, activation={activation}, weight_variance={weight}, bias_variance={bias})"
+            );
             let kernel = Kernel::parse(&text, &inputs).unwrap();
             let log = kernel.start();
             let covariance = Covariance::new(&kernel, &log);
@@ -47,7 +57,12 @@ fn golden_numbers_of_wide_networks() {
             for i in 0..4 {
                 covariance.row(&points, i, &points, 0, true, &mut scratch, &mut row);
                 for j in 0..4 {
-                    assert!((row[j] - expected[4 * i + j]).abs() < 1e-10, "{text} {i} {j}: {} {}", row[j], expected[4 * i + j]);
+                    assert!(
+                        (row[j] - expected[4 * i + j]).abs() < 1e-10,
+                        "{text} {i} {j}: {} {}",
+                        row[j],
+                        expected[4 * i + j]
+                    );
                 }
             }
         }
