@@ -334,6 +334,9 @@ pub struct Prior {
     /// Functions to draw
     #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub draws: u32,
+    /// Compare the prior with its limit of infinite width: covariance and kurtosis of draws at growing width
+    #[arg(long)]
+    pub limit: bool,
     /// Where the picture goes, if there is one input
     #[arg(long, value_name = "FILE", default_value = "prior.svg")]
     pub out: PathBuf,

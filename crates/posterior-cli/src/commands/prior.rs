@@ -1,12 +1,14 @@
 //! `posterior prior`: functions drawn from the prior, before any data.
 //!
 //! Without a data file: functions of one input from −3 to 3 (standardised units), as a picture. With one: functions at the
-//! file's inputs and in its target's units, so that one sees whether the prior believes the data possible.
+//! file's inputs and in its target's units, so that one sees whether the prior believes the data possible. With `--limit`: the
+//! prior beside its limit of infinite width.
 
 use super::{data_files, encode_options, recipe};
 use crate::chart::{Chart, Series, Tone};
 use crate::cli::{Data, Prior};
 use crate::output::{check_writable, json, number, print, table};
+use posterior::apply::limit::{PriorLimit, prior_limit};
 use posterior::artifact::write_file;
 use posterior::data::{Encoder, Values};
 use posterior::likelihood::Outcome;
@@ -20,11 +22,20 @@ use std::sync::Arc;
 
 /// Points of the grid over one input.
 const GRID: usize = 201;
+/// Draws of a width: a kurtosis is known to a few percent.
+const LIMIT_DRAWS: usize = 2000;
+/// Rows of a data file that the limit is looked at.
+const LIMIT_ROWS: usize = 4;
 
 pub fn run(args: &Prior) -> anyhow::Result<()> {
     let recipe = recipe::from_flags(&args.recipe, None)?;
     let inputs = args.data.iter().flat_map(|d| data_files(d, None)).chain(args.recipe.config.clone());
     check_writable(&args.out, inputs)?;
+    let seed = Key::new(args.common.seed.unwrap_or(0));
+    if args.limit && args.data.is_none() {
+        let x = [-2.0, -0.5, 0.5, 1.5];
+        return show_limit(args, &prior_limit(&recipe, &x, 1, LIMIT_DRAWS, seed)?);
+    }
     let Some(path) = &args.data else {
         let resolved = recipe.resolve_for(Shape::Flat(1), Outcome::Real, 1)?;
         let x: Vec<f64> = (0..GRID).map(|i| -3.0 + 6.0 * i as f64 / (GRID - 1) as f64).collect();
@@ -36,6 +47,12 @@ pub fn run(args: &Prior) -> anyhow::Result<()> {
     let options = encode_options(&args.target, &data)?;
     let encoder = Encoder::fit(&data, &options)?.encoder;
     let encoded = encoder.encode(&data, true)?;
+    if args.limit {
+        let width = encoder.input_shape().len();
+        let rows = encoded.data.rows.min(LIMIT_ROWS);
+        let x = encoded.data.x.to::<f64>()[..rows * width].to_vec();
+        return show_limit(args, &prior_limit(&recipe, &x, width, LIMIT_DRAWS, seed)?);
+    }
     let resolved = recipe.with_default_method(&encoder, encoded.data.rows)?.resolve(&encoder)?;
     let dim = resolved.prior.len();
     predict::check_memory(&*resolved.network, dim, encoded.data.rows, args.draws as usize)?;
@@ -67,6 +84,44 @@ fn draw(args: &Prior, resolved: Resolved, scale: TargetScale, x: &Values) -> Pre
         scale,
     };
     predictor.predict(x)
+}
+
+fn show_limit(args: &Prior, limit: &PriorLimit) -> anyhow::Result<()> {
+    if args.common.json {
+        let layer = |l: &posterior::apply::limit::WideLayer| json!({ "weight_variance": l.weight, "bias_variance": l.bias, "activation": l.activation.name() });
+        let width = |w: &posterior::apply::limit::AtWidth| {
+            json!({
+                "width": w.width,
+                "covariance_error": w.covariance_error,
+                "covariance_noise": w.covariance_noise,
+                "kurtosis": w.kurtosis,
+                "kurtosis_noise": w.kurtosis_noise,
+            })
+        };
+        return json(&json!({
+            "layers": limit.layers.iter().map(layer).collect::<Vec<_>>(),
+            "nngp": limit.nngp,
+            "ntk": limit.ntk,
+            "widths": limit.widths.iter().map(width).collect::<Vec<_>>(),
+            "slope": limit.slope,
+            "slope_noise": limit.slope_noise,
+        }));
+    }
+    let cells: Vec<Vec<String>> = limit
+        .widths
+        .iter()
+        .map(|w| {
+            vec![
+                w.width.to_string(),
+                format!("{} ± {}", number(w.covariance_error), number(w.covariance_noise)),
+                format!("{} ± {}", number(w.kurtosis), number(w.kurtosis_noise)),
+                number(w.kurtosis * w.width as f64),
+            ]
+        })
+        .collect();
+    let mut text = table(&["width", "covariance off by", "excess kurtosis", "× width"], &cells);
+    text += &format!("\nkurtosis falls as width^{:.2} (± {:.2}); theory says -1\n", limit.slope, limit.slope_noise);
+    print(&text)
 }
 
 /// Mean of the outcome under each draw, `draws × rows`: the drawn functions.

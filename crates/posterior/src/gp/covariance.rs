@@ -6,6 +6,7 @@
 use super::kernel::{Kernel, Leaf, Node};
 use super::parse::Kind;
 use super::rows;
+use super::wide::WideNetwork;
 use crate::math::linalg::dot;
 
 /// Columns of a segment: what is kept of them stays in the first-level cache.
@@ -55,7 +56,7 @@ impl<'k> Covariance<'k> {
             dim.unit
                 * match leaf.kind {
                     Kind::Linear => scale().sqrt(),
-                    Kind::Polynomial => 1.0 / (leaf.dims.len() as f64).sqrt(),
+                    Kind::Polynomial | Kind::Nngp | Kind::Ntk => 1.0 / (leaf.dims.len() as f64).sqrt(),
                     Kind::Hamming => 1.0 / scale().sqrt(),
                     Kind::Periodic => std::f64::consts::TAU / leaf.extra.map_or(1.0, |p| values[p]),
                     _ => 1.0 / scale(),
@@ -89,6 +90,15 @@ impl<'k> Covariance<'k> {
                         out.extend(scaled.clone().map(|phi| phi.sin() * scale));
                     }
                     out.extend(scaled);
+                }
+                if leaf.kind.is_wide() {
+                    // x·x/D in the same order as of two rows, so that equal rows are seen to be.
+                    for i in 0..n {
+                        let row: Vec<f64> = (0..leaf.dims.len()).map(|d| out[d * n + i]).collect();
+                        let mut own = [0.0];
+                        rows::products(&row, &out, n, i, &mut own);
+                        out.push(own[0]);
+                    }
                 }
                 out
             })
@@ -207,6 +217,14 @@ impl<'k> Covariance<'k> {
                     }
                     out.iter_mut().for_each(|v| *v = variance * (*v + extra).powi(degree));
                 }
+                Kind::Nngp | Kind::Ntk => {
+                    rows::products(row, pb, b.n, first, out);
+                    let (network, last) = (self.wide(leaf), leaf.dims.len());
+                    let (own, others) = (pa[last * a.n + i], &pb[last * b.n + first..]);
+                    for (out, other) in out.iter_mut().zip(others) {
+                        *out = variance * network.of::<0>(own, *other, *out).v;
+                    }
+                }
                 Kind::Periodic => {
                     out.fill(0.0);
                     // Squared distances of points on circles; the third array of a dimension is the angle.
@@ -255,6 +273,19 @@ impl<'k> Covariance<'k> {
         }
         // wⱼ dk/d(r²), or wⱼ dk/d(x·x′).
         let slope = &mut scratch.slope[l];
+        if let (true, Some(at)) = (leaf.kind.is_wide(), leaf.extra) {
+            scratch.row.clear();
+            scratch.row.extend((0..leaf.dims.len()).map(|d| pa[d * a.n + i]));
+            rows::products(&scratch.row, pb, b.n, first, slope);
+            let (network, last, v) = (self.wide(leaf), leaf.dims.len(), self.values[leaf.variance.start]);
+            let (own, others) = (pa[last * a.n + i], &pb[last * b.n + first..]);
+            for ((both, other), w) in slope.iter().zip(others).zip(weight) {
+                let jet = network.of::<2>(own, *other, *both);
+                gradient[at] += w * v * jet.d[0];
+                gradient[at + 1] += w * v * jet.d[1];
+            }
+            return;
+        }
         if let (Kind::RationalQuadratic, Some(alpha)) = (leaf.kind, leaf.extra) {
             let (v, a) = (self.values[leaf.variance.start], self.values[alpha]);
             // ∂k/∂ ln α = k (ln(k/v) + α (1 − 1/u)) with u = 1 + r²/2α = −k/2k′.
@@ -303,7 +334,8 @@ impl<'k> Covariance<'k> {
         let (weight, slope) = (&scratch.weight[l], &mut scratch.slope[l]);
         let len = weight.len();
         let array = |d: usize| (pa[d * a.n + i], &pb[d * b.n + first..d * b.n + first + len]);
-        if matches!(leaf.kind, Kind::Constant | Kind::White) {
+        // Functions of wide networks cannot be drawn, and nothing else asks for gradients in x.
+        if matches!(leaf.kind, Kind::Constant | Kind::White) || leaf.kind.is_wide() {
             return;
         }
         if leaf.kind == Kind::Linear {
@@ -324,6 +356,17 @@ impl<'k> Covariance<'k> {
                 }
             };
             dx[dim.input] += factor * sum;
+        }
+    }
+
+    fn wide(&self, leaf: &Leaf) -> WideNetwork {
+        let at = leaf.extra.unwrap_or(leaf.variance.start);
+        WideNetwork {
+            activation: leaf.activation,
+            depth: leaf.degree,
+            weight: self.values[at],
+            bias: self.values[at + 1],
+            tangent: leaf.kind == Kind::Ntk,
         }
     }
 

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 
 /// K with noise, not yet factored. Numbers above the diagonal are not set.
-fn matrix(covariance: &Covariance<'_>, points: &Points, noise: f64) -> Lower {
+pub(super) fn matrix(covariance: &Covariance<'_>, points: &Points, noise: f64) -> Lower {
     let mut lower = Lower::zeros(points.n);
     lower.fill(|rows, out| {
         let (width, mut scratch) = (rows.end, Scratch::default());

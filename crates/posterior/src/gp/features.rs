@@ -135,7 +135,8 @@ fn feature(leaf: &Leaf, values: &[f64], stream: &mut Stream, key: Key) -> Featur
         Kind::Matern32 => gamma(1.5, stream).sqrt().recip(),
         Kind::Matern52 => gamma(2.5, stream).sqrt().recip(),
         Kind::RationalQuadratic => gamma(leaf.extra.map_or(1.0, |a| values[a]), stream).sqrt(),
-        Kind::Rbf | Kind::Hamming => 1.0,
+        // Functions of wide networks are never asked for.
+        Kind::Rbf | Kind::Hamming | Kind::Nngp | Kind::Ntk => 1.0,
     };
     Feature::Wave { omega: normals(dims, scale, stream), phase: std::f64::consts::TAU * stream.uniform() }
 }

@@ -1,11 +1,13 @@
 //! Fits a Gaussian process: checks what it is given, says what it will take, and finds the parameters.
 //!
 //! With many rows the parameters are first found on [`SUBSET`] of them, and then on all; `sparse` and `nearest` choose their rows with what was found on the subset, climb, and choose
-//! again. With few rows the parameters are integrated out.
+//! again. With few rows the parameters are integrated out. Under a likelihood that is not normal the mode and its curvature stand for the posterior, and parameters of more than twice
+//! [`SUBSET`] rows are those of the subset.
 
 use super::exact::{self, Exact, log_marginal};
 use super::fitted::{GpFit, Member};
 use super::kernel::Kernel;
+use super::laplace::{self, Laplace, laplace_evidence};
 use super::nearest::{self, Nearest};
 use super::objective::{Evidence, Search};
 use super::sparse::{self, Sparse};
@@ -33,64 +35,75 @@ const SUBSET: usize = 1000;
 /// Steps on all rows after that, where an evaluation is an approximation.
 const REFINING: usize = 25;
 
+/// Settings of every Gaussian process.
+pub(super) const SHARED: [Setting; 7] = [
+    Setting {
+        name: "inference",
+        help: "exact (time of rows³), sparse (through inducing rows) or nearest (by neighbours) with normal noise, laplace (rows³) with any likelihood; auto is laplace unless noise is normal, and else exact up to 5000 rows, then nearest for at most 3 inputs, else sparse",
+        default: Default::Text("auto"),
+        allowed: Allowed::OneOf(&["auto", "exact", "sparse", "nearest", "laplace"]),
+    },
+    Setting {
+        name: "parameters",
+        help: "optimised (one set of parameters) or sampled (integrated out by HMC, exact inference alone); auto samples up to 500 rows",
+        default: Default::Text("auto"),
+        allowed: Allowed::OneOf(&["auto", "optimised", "sampled"]),
+    },
+    Setting {
+        name: "draws",
+        help: "of sampled parameters: so many Gaussian processes are the mixture",
+        default: Default::Int(20),
+        allowed: Allowed::Int(1, 1000),
+    },
+    Setting {
+        name: "inducing",
+        help: "inducing rows of sparse",
+        default: Default::Int(1000),
+        allowed: Allowed::Int(1, 20_000),
+    },
+    Setting {
+        name: "neighbours",
+        help: "rows that nearest conditions on",
+        default: Default::Int(30),
+        allowed: Allowed::Int(1, 1000),
+    },
+    Setting {
+        name: "starts",
+        help: "values of the parameters that the search starts from; the best is continued",
+        default: Default::Int(3),
+        allowed: Allowed::Int(1, 1000),
+    },
+    Setting {
+        name: "steps",
+        help: "steps of the search at most; 0 keeps the parameters where they start",
+        default: Default::Int(200),
+        allowed: Allowed::Int(0, 100_000),
+    },
+];
+
 pub(crate) const ENTRY: ModelEntry = ModelEntry {
     name: super::NAME,
-    summary: "Gaussian process regression with a kernel of your own; parameters by marginal likelihood or integrated out",
+    summary: "Gaussian process with a kernel of your own, for numbers, classes and counts; parameters by marginal likelihood or integrated out",
     gives: "a Gaussian process, or a mixture of some",
     settings: &[
         Setting {
             name: "kernel",
-            help: "kernels joined by + and *, as in \"matern52(ard) + linear\": rbf, matern12, matern32, matern52, rq, periodic, linear, polynomial, constant, white, hamming; \
+            help: "kernels joined by + and *, as in \"matern52(ard) + linear\": rbf, matern12, matern32, matern52, rq, periodic, linear, polynomial, constant, white, hamming, nngp(depth=2, activation=relu) and ntk (wide networks); \
                    arguments: ard, columns=[a, b], and lengthscale=0.5 (held) or lengthscale~0.5 (where the fit starts) and the like",
             default: Default::Text("matern52(ard)"),
             allowed: Allowed::Text,
         },
-        Setting {
-            name: "inference",
-            help: "exact (time of rows³), sparse (through inducing rows) or nearest (by neighbours); auto is exact up to 5000 rows, then nearest for at most 3 inputs, else sparse",
-            default: Default::Text("auto"),
-            allowed: Allowed::OneOf(&["auto", "exact", "sparse", "nearest"]),
-        },
-        Setting {
-            name: "parameters",
-            help: "optimised (one set of parameters) or sampled (integrated out by HMC, exact inference alone); auto samples up to 500 rows",
-            default: Default::Text("auto"),
-            allowed: Allowed::OneOf(&["auto", "optimised", "sampled"]),
-        },
-        Setting {
-            name: "draws",
-            help: "of sampled parameters: so many Gaussian processes are the mixture",
-            default: Default::Int(20),
-            allowed: Allowed::Int(1, 1000),
-        },
-        Setting {
-            name: "inducing",
-            help: "inducing rows of sparse",
-            default: Default::Int(1000),
-            allowed: Allowed::Int(1, 20_000),
-        },
-        Setting {
-            name: "neighbours",
-            help: "rows that nearest conditions on",
-            default: Default::Int(30),
-            allowed: Allowed::Int(1, 1000),
-        },
-        Setting {
-            name: "starts",
-            help: "values of the parameters that the search starts from; the best is continued",
-            default: Default::Int(3),
-            allowed: Allowed::Int(1, 1000),
-        },
-        Setting {
-            name: "steps",
-            help: "steps of the search at most; 0 keeps the parameters where they start",
-            default: Default::Int(200),
-            allowed: Allowed::Int(0, 100_000),
-        },
+        SHARED[0],
+        SHARED[1],
+        SHARED[2],
+        SHARED[3],
+        SHARED[4],
+        SHARED[5],
+        SHARED[6],
     ],
     real_likelihood: "gaussian",
     build: |settings, inputs| Ok(Box::new(GpEstimator::new(settings, inputs)?)),
-    restore: |r| restore::restore(r, Arc::new(Kernel::parse(r.settings.text("kernel")?, r.inputs)?)),
+    restore: |r| restore::restore(r, super::NAME, Arc::new(Kernel::parse(r.settings.text("kernel")?, r.inputs)?)),
 };
 
 /// The method with its settings, for given columns.
@@ -98,13 +111,19 @@ pub(crate) const ENTRY: ModelEntry = ModelEntry {
 pub struct GpEstimator {
     settings: Settings,
     kernel: Arc<Kernel>,
+    name: &'static str,
 }
 
 impl GpEstimator {
+    /// With a kernel of another method's.
+    pub(super) fn named(name: &'static str, settings: Settings, kernel: Kernel) -> GpEstimator {
+        GpEstimator { settings, kernel: Arc::new(kernel), name }
+    }
+
     /// Reads the kernel and finds its columns.
     pub fn new(settings: &Settings, inputs: &Inputs) -> Result<GpEstimator> {
         let kernel = Kernel::parse(settings.text("kernel")?, inputs)?;
-        Ok(GpEstimator { settings: settings.clone(), kernel: Arc::new(kernel) })
+        Ok(GpEstimator { settings: settings.clone(), kernel: Arc::new(kernel), name: super::NAME })
     }
 }
 
@@ -141,13 +160,21 @@ enum Inference {
     Exact,
     Sparse(usize),
     Nearest(usize),
+    Laplace,
 }
 
 impl GpEstimator {
-    fn inference(&self, n: usize) -> Result<Inference> {
+    fn inference(&self, n: usize, likelihood: &dyn Likelihood, normal: bool) -> Result<Inference> {
         let (s, few) = (&self.settings, self.kernel.inputs_used() <= FEW_INPUTS);
         let (inducing, neighbours) = (s.count("inducing")?.min(n), s.count("neighbours")?);
         Ok(match s.text("inference")? {
+            "laplace" => Inference::Laplace,
+            "auto" if !normal => Inference::Laplace,
+            other if !normal => {
+                let what =
+                    format!("inference={other} takes normal noise, and the likelihood is '{}'", likelihood.name());
+                return Err(Error::setting(what, "set inference=laplace, or use the likelihood gaussian"));
+            }
             "exact" => Inference::Exact,
             "sparse" => Inference::Sparse(inducing),
             "nearest" => Inference::Nearest(neighbours),
@@ -172,7 +199,7 @@ impl GpEstimator {
 }
 
 /// Says what the fit takes; an error where it does not fit into memory.
-fn plan(inference: Inference, n: usize, observer: &mut dyn Observer) -> Result<()> {
+fn plan(inference: Inference, n: usize, outputs: usize, observer: &mut dyn Observer) -> Result<()> {
     let threads = rayon::current_num_threads().clamp(1, 16) as f64;
     let (bytes, seconds, what, fix) = match inference {
         Inference::Exact => {
@@ -188,6 +215,12 @@ fn plan(inference: Inference, n: usize, observer: &mut dyn Observer) -> Result<(
             let work = n as f64 * (m as f64).powi(2) * (m as f64 + 100.0);
             let what = format!("a Gaussian process of {n} rows by {m} neighbours");
             (n as u128 * (m as u128 * 4 + 64), work / (3e9 * threads), what, "set neighbours to a smaller number")
+        }
+        Inference::Laplace => {
+            // A dozen steps to the mode, and the gradient.
+            let work = if outputs == 1 { 6.0 } else { 20.0 * outputs as f64 } * (n as f64).powi(3);
+            let what = format!("a Gaussian process of {n} rows and {outputs} outputs by Laplace's method");
+            (laplace::bytes(n, outputs), work / (15e9 * threads), what, "fit fewer rows, or a network")
         }
     };
     memory::request(bytes, what.clone(), fix)?;
@@ -208,10 +241,10 @@ impl Estimator for GpEstimator {
     ) -> Result<ModelFit> {
         let started = Instant::now();
         let (n, s, kernel) = (data.rows, &self.settings, &*self.kernel);
-        let noise = check(&data, &*likelihood)?;
-        let inference = self.inference(n)?;
+        let (noise, normal) = check(&data, &*likelihood)?;
+        let inference = self.inference(n, &*likelihood, normal)?;
         let sampled = self.samples(inference, n)?;
-        plan(inference, n, observer)?;
+        plan(inference, n, likelihood.outputs(), observer)?;
         let (x, y) = rows(&data, inference, key);
         // Of ln σ² from ln σ.
         let learned = !likelihood.blocks().is_empty();
@@ -229,8 +262,10 @@ impl Estimator for GpEstimator {
             let width = kernel.width();
             let part: Vec<f64> = rows.iter().flat_map(|r| x[r * width..(r + 1) * width].iter().copied()).collect();
             let targets: Vec<f64> = rows.iter().map(|r| y[*r]).collect();
-            let mut evidence =
-                |log: &[f64], gradient: &mut [f64]| log_marginal(kernel, &part, &targets, log, Some(gradient)).ok();
+            let mut evidence = |log: &[f64], gradient: &mut [f64]| match inference {
+                Inference::Laplace => laplace_evidence(kernel, &*likelihood, &part, &targets, log, Some(gradient)).ok(),
+                _ => log_marginal(kernel, &part, &targets, log, Some(gradient)).ok(),
+            };
             let found = search.maximise(None, starts, steps, init, &mut evidence, &mut |e, b| watch.go(e, b));
             watch.before += found.1;
             log.clone_from(&found.0);
@@ -271,6 +306,15 @@ impl Estimator for GpEstimator {
                 let out: Vec<LeaveOneOut> = members.iter().map(Exact::leave_one_out).collect();
                 (members.into_iter().map(Member::Exact).collect(), evidence, LeaveOneOut::joined(&out))
             }
+            Inference::Laplace => {
+                let steps = if n > 2 * SUBSET { 0 } else { steps };
+                climb(&mut log, steps, &mut |log, gradient| {
+                    laplace_evidence(kernel, &*likelihood, &x, &y, log, Some(gradient)).ok()
+                });
+                watch.check()?;
+                let (member, evidence) = Laplace::new(self.kernel.clone(), &*likelihood, log.clone(), x, y)?;
+                (vec![Member::Laplace(member)], evidence, LeaveOneOut::default())
+            }
             Inference::Sparse(m) => {
                 let width = kernel.width();
                 let inducing = |log: &[f64]| -> Arc<[f64]> {
@@ -310,7 +354,7 @@ impl Estimator for GpEstimator {
             epochs: 1,
             trace: vec![record],
         };
-        let fitted = GpFit { likelihood, input: data.shape, members, leave_one_out, log_evidence };
+        let fitted = GpFit { name: self.name, likelihood, input: data.shape, members, leave_one_out, log_evidence };
         Ok(ModelFit { fitted: Arc::new(fitted), summary })
     }
 }
@@ -326,14 +370,21 @@ fn rows(data: &Dataset, inference: Inference, key: Key) -> (Arc<[f64]>, Arc<[f64
     (data.x.rows(&order, data.shape.len()).to::<f64>(), y)
 }
 
-/// ln σ² where it starts or is held; an error where the data or the likelihood is none for this model.
-fn check(data: &Dataset, likelihood: &dyn Likelihood) -> Result<f64> {
+/// ln σ² where it starts or is held, and whether noise is normal; an error where the data or the likelihood is none for this model.
+fn check(data: &Dataset, likelihood: &dyn Likelihood) -> Result<(f64, bool)> {
     let own = vec![likelihood.initial_noise(); likelihood.blocks().iter().map(|b| b.len()).sum()];
-    let Some(variances) = likelihood.as_gaussian(&own) else {
-        let what = format!("gp takes normal noise, and the likelihood is '{}'", likelihood.name());
-        return Err(Error::setting(what, "use the likelihood gaussian, or fit a network"));
-    };
-    if data.targets != 1 || variances.len() != 1 {
+    let variances = likelihood.as_gaussian(&own);
+    let outputs = likelihood.outputs();
+    let (mut d, mut v) = (vec![0.0; outputs], vec![0.0; outputs]);
+    let softmax = outputs > 1 && likelihood.hessian_parts(&vec![0.0; outputs], &mut d, &mut v);
+    if data.targets == 1 && likelihood.targets() == 1 && outputs > 1 && !softmax || likelihood.sites() != 1 {
+        let what = format!("gp has no way to the mode under the likelihood '{}'", likelihood.name());
+        return Err(Error::setting(
+            what,
+            "use gaussian, student-t, bernoulli, categorical or poisson, or fit a network",
+        ));
+    }
+    if data.targets != 1 || likelihood.targets() != 1 {
         return Err(Error::setting(
             format!("gp has one target, and there are {}", data.targets),
             "fit them one by one",
@@ -345,5 +396,6 @@ fn check(data: &Dataset, likelihood: &dyn Likelihood) -> Result<f64> {
     if data.rows < 2 {
         return Err(Error::data("a Gaussian process needs two rows at least, and there is one", "give more rows"));
     }
-    Ok(variances[0].ln())
+    let held = own.first().map_or(0.0, |log_std| 2.0 * log_std);
+    Ok((variances.as_ref().map_or(held, |v| v[0].ln()), variances.is_some()))
 }

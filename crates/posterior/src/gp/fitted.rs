@@ -1,9 +1,10 @@
-//! A fitted Gaussian process: predicts in closed form, draws functions, keeps its rows in the model file.
+//! A fitted Gaussian process: predicts in closed form (of f), draws functions, keeps its rows in the model file.
 
 use super::covariance::{Covariance, Points, Scratch};
 use super::exact::Exact;
 use super::features::PriorFunction;
 use super::kernel::Kernel;
+use super::laplace::Laplace;
 use super::nearest::Nearest;
 use super::sparse::Sparse;
 use crate::data::Values;
@@ -27,6 +28,8 @@ pub(super) enum Member {
     Sparse(Sparse),
     /// On the neighbours of every row that is asked for.
     Nearest(Nearest),
+    /// On all rows, by the curvature at the mode.
+    Laplace(Laplace),
 }
 
 impl Member {
@@ -35,6 +38,7 @@ impl Member {
             Member::Exact(m) => &m.kernel,
             Member::Sparse(m) => &m.kernel,
             Member::Nearest(m) => &m.kernel,
+            Member::Laplace(m) => &m.kernel,
         }
     }
 
@@ -44,6 +48,7 @@ impl Member {
             Member::Exact(m) => &m.log,
             Member::Sparse(m) => &m.log,
             Member::Nearest(m) => &m.log,
+            Member::Laplace(m) => &m.log,
         }
     }
 
@@ -52,6 +57,7 @@ impl Member {
             Member::Exact(m) => m.predict(x),
             Member::Sparse(m) => m.predict(x),
             Member::Nearest(m) => m.predict(x),
+            Member::Laplace(m) => m.predict(x),
         }
     }
 
@@ -61,6 +67,7 @@ impl Member {
             Member::Exact(m) => Some(m.points()),
             Member::Sparse(m) => Some(m.points()),
             Member::Nearest(_) => None,
+            Member::Laplace(m) => Some(m.points()),
         }
     }
 }
@@ -68,6 +75,8 @@ impl Member {
 /// A Gaussian process under data; several of equal weight where its parameters were integrated out.
 #[derive(Debug, Clone)]
 pub struct GpFit {
+    /// Of the method that fitted it.
+    pub(super) name: &'static str,
     pub(super) likelihood: Arc<dyn Likelihood>,
     pub(super) input: Shape,
     pub(super) members: Vec<Member>,
@@ -88,13 +97,13 @@ impl GpFit {
 }
 
 /// ln σ where the likelihood learns it.
-fn noise_values(likelihood: &dyn Likelihood, log: &[f64]) -> Vec<f64> {
+pub(super) fn noise_values(likelihood: &dyn Likelihood, log: &[f64]) -> Vec<f64> {
     if likelihood.blocks().is_empty() { Vec::new() } else { log[log.len() - 1..].iter().map(|v| 0.5 * v).collect() }
 }
 
 impl Fitted for GpFit {
     fn kind(&self) -> &str {
-        super::NAME
+        self.name
     }
 
     fn input(&self) -> Shape {
@@ -144,6 +153,8 @@ impl Fitted for GpFit {
         let Some(first) = self.members.first() else { return String::new() };
         let kernel = first.kernel().at(first.log(), 3);
         let noise = (0.5 * first.log()[first.log().len() - 1]).exp();
+        let scale =
+            if self.likelihood.blocks().is_empty() { String::new() } else { format!(", noise scale {noise:.3}") };
         match (self.members.len(), first) {
             (1, Member::Exact(_)) => format!("Gaussian process, {kernel}, noise std {noise:.3}"),
             (1, Member::Sparse(m)) => {
@@ -151,6 +162,9 @@ impl Fitted for GpFit {
             }
             (1, Member::Nearest(m)) => {
                 format!("Gaussian process by {} neighbours, {kernel}, noise std {noise:.3}", m.count)
+            }
+            (1, Member::Laplace(_)) => {
+                format!("Gaussian process under '{}' by Laplace's method, {kernel}{scale}", self.likelihood.name())
             }
             (n, _) => format!("{n} Gaussian processes, the first with {kernel}, noise std {noise:.3}"),
         }
@@ -161,6 +175,7 @@ impl Fitted for GpFit {
             Some(Member::Exact(m)) => m.y.len(),
             Some(Member::Sparse(m)) => m.weights.len(),
             Some(Member::Nearest(m)) => m.y.len(),
+            Some(Member::Laplace(m)) => m.a.len(),
             None => 0,
         };
         self.members.iter().map(|m| m.log().len()).sum::<usize>() + kept
@@ -171,6 +186,9 @@ impl Fitted for GpFit {
         let Some(first) = self.members.first() else { return Ok(Saved::default()) };
         let logs: Vec<f64> = self.members.iter().flat_map(|m| m.log().iter().copied()).collect();
         let mut tensors = vec![wide("log_parameters", logs)];
+        if self.name != super::NAME {
+            tensors.push(wide("depth", vec![first.kernel().depth() as f64]));
+        }
         match first {
             Member::Exact(m) => {
                 tensors.push(wide("x", m.x.to_vec()));
@@ -194,6 +212,11 @@ impl Fitted for GpFit {
                 tensors.push(wide("y", m.y.to_vec()));
                 tensors.push(wide("neighbours", vec![m.count as f64]));
             }
+            Member::Laplace(m) => {
+                tensors.push(wide("x", m.x.to_vec()));
+                tensors.push(wide("y", m.y.to_vec()));
+                tensors.push(wide("mode", m.a.clone()));
+            }
         }
         Ok(Saved { wide: tensors, ..Saved::default() })
     }
@@ -211,11 +234,13 @@ impl GpFit {
     /// Outputs of functions that are drawn, at rows.
     fn by_draws(&self, x: &[f64], how: &How) -> Result<Predictive> {
         let rows = x.len() / self.input.len().max(1);
+        let outputs = self.likelihood.outputs();
         let mut function = GpFunction::new(self, how.draws, how.key).ok_or_else(|| {
-            let what = "a Gaussian process by neighbours has no functions that could be drawn";
-            Error::setting(what, "leave the route out, or fit with inference=sparse")
+            let what = "a Gaussian process by neighbours, or of a wide network, has no functions that could be drawn";
+            Error::setting(what, "leave the route out, or fit another kernel with inference=sparse")
         })?;
-        let (mut f, mut noise, mut own) = (Vec::with_capacity(rows * how.draws), Vec::new(), vec![0.0; rows]);
+        let (mut f, mut noise, mut own) =
+            (Vec::with_capacity(rows * outputs * how.draws), Vec::new(), vec![0.0; rows * outputs]);
         for s in 0..how.draws {
             function.select(s);
             function.eval(x, &mut own);
@@ -232,7 +257,9 @@ struct GpFunction<'a> {
     draws: usize,
     key: Key,
     member: usize,
-    prior: PriorFunction,
+    /// Of every output.
+    prior: Vec<PriorFunction>,
+    /// Output by output.
     correction: Vec<f64>,
     noise: Vec<f64>,
     scratch: Scratch,
@@ -240,13 +267,17 @@ struct GpFunction<'a> {
 
 impl<'a> GpFunction<'a> {
     fn new(of: &'a GpFit, draws: usize, key: Key) -> Option<GpFunction<'a>> {
-        of.members.first()?.centres()?;
+        let first = of.members.first()?;
+        first.centres()?;
+        if !first.kernel().has_functions() {
+            return None;
+        }
         let mut function = GpFunction {
             of,
             draws,
             key: key.purpose(Purpose::Draw),
             member: 0,
-            prior: PriorFunction::default(),
+            prior: Vec::new(),
             correction: Vec::new(),
             noise: Vec::new(),
             scratch: Scratch::default(),
@@ -267,10 +298,17 @@ impl Function for GpFunction<'_> {
         let Some(centres) = member.centres() else { return };
         let covariance = Covariance::new(member.kernel(), member.log());
         let key = self.key.step(s as u64);
-        self.prior = PriorFunction::draw(&covariance, key.purpose(Purpose::Features));
+        let outputs = self.of.likelihood.outputs();
+        let features = key.purpose(Purpose::Features);
+        // The first output has the key itself, so that one output is drawn as it always was.
+        let own = |c: usize| if c == 0 { features } else { features.block(c as u64) };
+        self.prior = (0..outputs).map(|c| PriorFunction::draw(&covariance, own(c))).collect();
         let mut stream = Stream::new(key.purpose(Purpose::Outcome));
-        let before: Vec<f64> = (0..centres.n).map(|i| self.prior.value(&covariance, centres, i, None)).collect();
-        let mut normals: Vec<f64> = (0..centres.n).map(|_| stream.normal()).collect();
+        let values = |prior: &PriorFunction| -> Vec<f64> {
+            (0..centres.n).map(|i| prior.value(&covariance, centres, i, None)).collect()
+        };
+        let before: Vec<f64> = self.prior.iter().flat_map(values).collect();
+        let mut normals: Vec<f64> = (0..before.len()).map(|_| stream.normal()).collect();
         self.correction = match member {
             Member::Exact(m) => {
                 let std = (super::exact::noise_of(&m.kernel, &m.log) + m.jitter).sqrt();
@@ -279,6 +317,7 @@ impl Function for GpFunction<'_> {
                 left
             }
             Member::Sparse(m) => m.correction(&mut normals, &before),
+            Member::Laplace(m) => m.correction(&normals, &before),
             Member::Nearest(_) => Vec::new(),
         };
         self.noise = self.of.noise(member);
@@ -294,9 +333,11 @@ impl Function for GpFunction<'_> {
         let covariance = Covariance::new(member.kernel(), member.log());
         let points = covariance.points(x);
         let mut row = vec![0.0; centres.n];
-        for (i, f) in f.iter_mut().enumerate() {
+        for (i, f) in f.chunks_mut(self.prior.len()).enumerate() {
             covariance.row(&points, i, centres, 0, false, &mut self.scratch, &mut row);
-            *f = self.prior.value(&covariance, &points, i, None) + dot(&row, &self.correction);
+            for ((f, prior), correction) in f.iter_mut().zip(&self.prior).zip(self.correction.chunks(centres.n)) {
+                *f = prior.value(&covariance, &points, i, None) + dot(&row, correction);
+            }
         }
     }
 
@@ -308,10 +349,15 @@ impl Function for GpFunction<'_> {
         dx.fill(0.0);
         let width = self.of.input.len();
         let mut weights = vec![0.0; centres.n];
-        for (i, (v, dx)) in v.iter().zip(dx.chunks_mut(width)).enumerate() {
-            weights.iter_mut().zip(&self.correction).for_each(|(w, c)| *w = v * c);
+        for (i, (v, dx)) in v.chunks(self.prior.len()).zip(dx.chunks_mut(width)).enumerate() {
+            weights.fill(0.0);
+            for (v, correction) in v.iter().zip(self.correction.chunks(centres.n)) {
+                weights.iter_mut().zip(correction).for_each(|(w, c)| *w += v * c);
+            }
             covariance.input_gradient(&points, i, centres, &weights, &mut self.scratch, dx);
-            self.prior.value(&covariance, &points, i, Some((*v, dx)));
+            for (v, prior) in v.iter().zip(&self.prior) {
+                prior.value(&covariance, &points, i, Some((*v, &mut *dx)));
+            }
         }
     }
 }

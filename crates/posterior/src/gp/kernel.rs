@@ -6,6 +6,7 @@
 //! Hvarfner et al. (2024), whose √3 cost half a nat of marginal likelihood on the Boston set, where some columns say nothing.
 
 use super::parse::{Expr, Given, Kind, LeafSpec};
+use super::wide::WideActivation;
 use crate::data::{FeatureKind, Inputs};
 use crate::error::{Error, Result, suggest};
 use std::ops::Range;
@@ -27,11 +28,12 @@ pub(super) struct Leaf {
     pub kind: Kind,
     pub dims: Vec<Dim>,
     pub degree: usize,
+    pub activation: WideActivation,
     /// One, or one for every column of a linear kernel.
     pub variance: Range<usize>,
     /// None, one, or one for every column.
     pub lengthscale: Range<usize>,
-    /// α, the period or the offset.
+    /// α, the period or the offset; of a wide network σ_w², which σ_b² follows.
     pub extra: Option<usize>,
 }
 
@@ -199,6 +201,9 @@ impl Kernel {
                 "lengthscale" if spec.kind == Kind::Periodic => (0.0, (0.0, 1.5)),
                 "lengthscale" => (0.5 * size.ln(), (std::f64::consts::SQRT_2 + 0.5 * size.ln(), 3.0)),
                 "period" => (0.0, (0.0, 1.5)),
+                // A relu network of this weight variance keeps the size of its inputs.
+                "weight_variance" => (2.0_f64.ln(), (2.0_f64.ln(), 1.0)),
+                "bias_variance" => (0.1_f64.ln(), (0.1_f64.ln(), 1.5)),
                 "variance" if linear => (-size.ln(), (-size.ln(), 2.0)),
                 "variance" if spec.kind == Kind::White => (-4.0, (-4.0, 3.0)),
                 "variance" => (0.0, (0.0, 2.0)),
@@ -209,7 +214,8 @@ impl Kernel {
                 let what = format!("there are {} values of {name} for {count}", given.values.len());
                 return wrong(what, "give one, or with 'ard' one for every column".to_owned());
             }
-            let redundant = *name == "variance" && !scaled && !(linear && spec.ard);
+            // The output of a network has the scale of its weights.
+            let redundant = *name == "variance" && (spec.kind.is_wide() || !scaled && !(linear && spec.ard));
             let from = self.parameters.len();
             for i in 0..count {
                 let own = if *name == "period" { unit } else { 1.0 };
@@ -231,11 +237,16 @@ impl Kernel {
             ranges.push((*name, from..self.parameters.len()));
         }
         let range = |name: &str| ranges.iter().find(|r| r.0 == name).map_or(0..0, |r| r.1.clone());
-        let extra = ["alpha", "period", "offset"].iter().map(|n| range(n)).find(|r| !r.is_empty()).map(|r| r.start);
+        let extra = ["alpha", "period", "offset", "weight_variance"]
+            .iter()
+            .map(|n| range(n))
+            .find(|r| !r.is_empty())
+            .map(|r| r.start);
         self.leaves.push(Leaf {
             kind: spec.kind,
             dims,
             degree: spec.degree,
+            activation: spec.activation,
             variance: range("variance"),
             lengthscale: range("lengthscale"),
             extra,
@@ -252,6 +263,16 @@ impl Kernel {
     /// The logarithms of all parameters where a fit starts.
     pub fn start(&self) -> Vec<f64> {
         self.parameters.iter().map(|p| p.start).collect()
+    }
+
+    /// Hidden layers of the first wide network.
+    pub(super) fn depth(&self) -> usize {
+        self.leaves.iter().find(|l| l.kind.is_wide()).map_or(0, |l| l.degree)
+    }
+
+    /// Whether functions can be drawn from its prior: of wide networks there are none at hand.
+    pub(super) fn has_functions(&self) -> bool {
+        !self.leaves.iter().any(|l| l.kind.is_wide())
     }
 
     /// Encoded inputs of a row.

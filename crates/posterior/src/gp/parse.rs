@@ -4,11 +4,12 @@
 //! sum     = product { "+" product }
 //! product = factor { "*" factor }
 //! factor  = NAME [ "(" argument { "," argument } ")" ] | "(" sum ")"
-//! argument = "ard" | "columns" "=" names | "degree" "=" NUMBER | PARAMETER ("=" | "~") numbers
+//! argument = "ard" | "columns" "=" names | ("degree" | "depth") "=" NUMBER | "activation" "=" NAME | PARAMETER ("=" | "~") numbers
 //! ```
 //! `=` holds a parameter at its value, `~` lets a fit start there; several names or numbers stand in square brackets, and a name that is not letters, digits,
 //! `_`, `-` or `.` in double quotes. What is printed is read again as the same expression.
 
+use super::wide::{WIDE_ACTIVATIONS, WideActivation};
 use crate::error::{Error, Result, suggest};
 use std::fmt;
 
@@ -37,6 +38,10 @@ pub enum Kind {
     White,
     /// v exp(−Σ [x ≠ x′]/ℓ), for text and true/false columns.
     Hamming,
+    /// v times the covariance of the outputs of an infinitely wide network.
+    Nngp,
+    /// v times the neural tangent kernel of an infinitely wide network.
+    Ntk,
 }
 
 /// A row of the table of kernels.
@@ -70,6 +75,18 @@ pub const KERNELS: &[KindEntry] = &[
     KindEntry { name: "constant", kind: Kind::Constant, parameters: &["variance"], ard: false },
     KindEntry { name: "white", kind: Kind::White, parameters: &["variance"], ard: false },
     KindEntry { name: "hamming", kind: Kind::Hamming, parameters: &["variance", "lengthscale"], ard: true },
+    KindEntry {
+        name: "nngp",
+        kind: Kind::Nngp,
+        parameters: &["variance", "weight_variance", "bias_variance"],
+        ard: false,
+    },
+    KindEntry {
+        name: "ntk",
+        kind: Kind::Ntk,
+        parameters: &["variance", "weight_variance", "bias_variance"],
+        ard: false,
+    },
 ];
 
 /// Kernels of one expression: more are no model that data could tell apart.
@@ -78,10 +95,17 @@ const MOST_KERNELS: usize = 16;
 const DEEPEST: usize = 16;
 /// Of a polynomial.
 pub(super) const HIGHEST_DEGREE: usize = 10;
+/// Hidden layers of a wide network.
+pub(super) const DEEPEST_NETWORK: usize = 50;
 /// Parameters lie between this and one over it.
 pub(super) const SMALLEST: f64 = 1e-12;
 
 impl Kind {
+    /// Whether it is that of a wide network.
+    pub fn is_wide(self) -> bool {
+        matches!(self, Kind::Nngp | Kind::Ntk)
+    }
+
     /// Its row of [`KERNELS`].
     pub fn entry(self) -> &'static KindEntry {
         KERNELS.iter().find(|k| k.kind == self).expect("every kind has a row")
@@ -108,8 +132,10 @@ pub struct LeafSpec {
     pub ard: bool,
     /// Columns it acts on; all that suit it, where there is none.
     pub columns: Vec<String>,
-    /// Of a polynomial.
+    /// Of a polynomial; of a wide network its hidden layers.
     pub degree: usize,
+    /// Of a wide network.
+    pub activation: WideActivation,
     /// Values that were written.
     pub given: Vec<Given>,
     /// Where it begins in the text, counted in characters from 1.
@@ -184,6 +210,10 @@ impl fmt::Display for LeafSpec {
         }
         if self.kind == Kind::Polynomial {
             arguments.push(format!("degree={}", self.degree));
+        }
+        if self.kind.is_wide() {
+            arguments.push(format!("depth={}", self.degree));
+            arguments.push(format!("activation={}", self.activation.name()));
         }
         for given in &self.given {
             let sign = if given.fixed { "=" } else { "~" };
@@ -304,7 +334,8 @@ impl Parser {
             kind: entry.kind,
             ard: false,
             columns: Vec::new(),
-            degree: 2,
+            degree: if entry.kind.is_wide() { 1 } else { 2 },
+            activation: WideActivation::Relu,
             given: Vec::new(),
             position: start + 1,
         };
@@ -358,8 +389,34 @@ impl Parser {
             leaf.degree = value as usize;
             return Ok(());
         }
+        let wide = entry.kind.is_wide();
+        if name == "depth" && wide {
+            self.expect('=')?;
+            let at = self.at;
+            let value = self.number()?;
+            if value.fract() != 0.0 || !(1.0..=DEEPEST_NETWORK as f64).contains(&value) {
+                let what = format!("the depth cannot be {value}");
+                return Err(self.wrong_at(at, what, format!("it is a whole number from 1 to {DEEPEST_NETWORK}")));
+            }
+            leaf.degree = value as usize;
+            return Ok(());
+        }
+        if name == "activation" && wide {
+            self.expect('=')?;
+            self.space();
+            let at = self.at;
+            let given = self.word();
+            let Some((_, found)) = WIDE_ACTIVATIONS.iter().find(|(n, _)| *n == given) else {
+                let known = WIDE_ACTIVATIONS.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+                let what = format!("the kernel of a wide network with the activation '{given}' has no closed form");
+                return Err(self.wrong_at(at, what, format!("use one of {}; erf is near tanh", known.join(", "))));
+            };
+            leaf.activation = *found;
+            return Ok(());
+        }
         if !entry.parameters.contains(&name.as_str()) {
             let mut known = vec!["columns"];
+            known.extend(wide.then_some(["depth", "activation"]).into_iter().flatten());
             known.extend(entry.ard.then_some("ard").into_iter().chain(polynomial.then_some("degree")));
             known.extend(entry.parameters);
             let what = format!("'{}' has no argument '{name}'", entry.name);
@@ -460,6 +517,7 @@ mod tests {
             ),
             ("polynomial(degree=3, offset=0.5)+constant()", "polynomial(degree=3, offset=0.5) + constant"),
             ("hamming(columns=colour)", "hamming(columns=[colour])"),
+            ("nngp + ntk(activation=erf, depth=3)", "nngp(depth=1, activation=relu) + ntk(depth=3, activation=erf)"),
             ("rbf(lengthscale=1e-3) + rbf(variance=2)", "rbf(lengthscale=0.001) + rbf(variance=2)"),
         ] {
             let expr = Expr::parse(text).unwrap();
@@ -484,6 +542,8 @@ mod tests {
             ("constant(ard)", 10, "has no parameter that could differ"),
             ("white(columns=a)", 7, "looks at no column"),
             ("polynomial(degree=1.5)", 19, "the degree cannot be 1.5"),
+            ("nngp(depth=0)", 12, "the depth cannot be 0"),
+            ("nngp(activation=tanh)", 17, "has no closed form"),
             ("rbf(columns=[a, a])", 5, "named twice"),
             ("rbf(columns=\"a)", 16, "does not end"),
             ("rbf(variance=1, variance=2)", 17, "given twice"),

@@ -4,6 +4,7 @@ use super::exact::{self, Exact};
 use super::factor::Lower;
 use super::fitted::{GpFit, Member};
 use super::kernel::Kernel;
+use super::laplace::{self, Laplace};
 use super::nearest::Nearest;
 use super::sparse::Sparse;
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ fn factor(data: &[f64], n: usize) -> Result<Lower> {
         .ok_or_else(|| damaged("the factor of the covariance is not one"))
 }
 
-pub(super) fn restore(r: &Restoring<'_>, kernel: Arc<Kernel>) -> Result<Arc<dyn Fitted>> {
+pub(super) fn restore(r: &Restoring<'_>, name: &'static str, kernel: Arc<Kernel>) -> Result<Arc<dyn Fitted>> {
     let take = |name: &str| (r.tensors)(name).ok_or_else(|| damaged(&format!("the tensor '{name}' is missing")));
     let (width, count) = (r.input.len(), kernel.parameters().len() + 1);
     let logs = take("log_parameters")?;
@@ -69,7 +70,16 @@ pub(super) fn restore(r: &Restoring<'_>, kernel: Arc<Kernel>) -> Result<Arc<dyn 
         if n == 0 {
             return Err(damaged("there are no rows"));
         }
-        if let Some(neighbours) = (r.tensors)("neighbours") {
+        if let Some(a) = (r.tensors)("mode") {
+            let outputs = r.likelihood.outputs();
+            if members > 1 || Some(a.len()) != n.checked_mul(outputs) {
+                return Err(damaged("the mode does not suit the rows"));
+            }
+            memory::request(laplace::bytes(n, outputs), format!("a Gaussian process of {n} rows"), "fit fewer rows")?;
+            let member = Laplace::at_mode(kernel, &*r.likelihood, log, x, y, a)
+                .map_err(|_| damaged("the curvature at the mode cannot be factored"))?;
+            vec![Member::Laplace(member)]
+        } else if let Some(neighbours) = (r.tensors)("neighbours") {
             let most = neighbours.first().copied().unwrap_or(0.0);
             if !(1.0..=1e6).contains(&most) || members > 1 {
                 return Err(damaged("the number of neighbours is outside of its range"));
@@ -99,5 +109,5 @@ pub(super) fn restore(r: &Restoring<'_>, kernel: Arc<Kernel>) -> Result<Arc<dyn 
         }
     };
     let log_evidence = r.log_evidence.filter(|e| e.is_finite()).ok_or_else(|| damaged("the evidence is missing"))?;
-    Ok(Arc::new(GpFit { likelihood: r.likelihood.clone(), input: r.input, members, leave_one_out, log_evidence }))
+    Ok(Arc::new(GpFit { name, likelihood: r.likelihood.clone(), input: r.input, members, leave_one_out, log_evidence }))
 }

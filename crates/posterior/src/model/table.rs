@@ -6,7 +6,7 @@ use crate::inference;
 use crate::registry::Registry;
 
 /// Every model that is built in and no network.
-pub const MODELS: &[ModelEntry] = &[crate::gp::ENTRY];
+pub const MODELS: &[ModelEntry] = &[crate::gp::ENTRY, crate::gp::NNGP, crate::gp::NTK];
 
 static REGISTERED: Registry<ModelEntry> = Registry::new("method", MODELS, |m| m.name);
 
