@@ -1,9 +1,11 @@
 //! The command line: every command with its flags.
 
+mod decide;
 pub mod flags;
 mod judge;
 mod model;
 
+pub use decide::{Decide, Query};
 pub use judge::{Attack, Calibrate, Compare, Ood};
 pub use model::{Compress, Diagnose, Draws, Inspect};
 
@@ -42,6 +44,10 @@ pub enum Command {
     Ood(Ood),
     /// Changes the inputs a little so that the model is fooled, and says whether it notices
     Attack(Attack),
+    /// Chooses the action of least expected cost for every row, and says what a label or more data would save
+    Decide(Decide),
+    /// Says which rows of a pool to label next
+    Query(Query),
     /// Measures how noisy each estimator of the variational gradient is on a data file
     Gradients(Gradients),
     /// Draws functions from the prior, before any data
@@ -405,6 +411,8 @@ impl Command {
             Command::Calibrate(a) => &a.common,
             Command::Ood(a) => &a.common,
             Command::Attack(a) => &a.common,
+            Command::Decide(a) => &a.common,
+            Command::Query(a) => &a.common,
             Command::Gradients(a) => &a.common,
             Command::Prior(a) => &a.common,
             Command::Select(a) => &a.common,

@@ -4,6 +4,7 @@ mod attack;
 mod calibrate;
 mod compare;
 mod compress;
+mod decide;
 mod demo;
 mod demo_hmc;
 mod demo_kl;
@@ -19,6 +20,7 @@ mod methods;
 mod ood;
 mod predict;
 mod prior;
+mod query;
 mod recipe;
 mod select;
 mod selftest;
@@ -55,6 +57,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Calibrate(args) => calibrate::run(args),
         Command::Ood(args) => ood::run(args),
         Command::Attack(args) => attack::run(args),
+        Command::Decide(args) => decide::run(args),
+        Command::Query(args) => query::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Select(args) => select::run(args),
