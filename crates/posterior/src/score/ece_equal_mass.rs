@@ -16,12 +16,8 @@ pub(super) const METRIC: Metric = Metric {
 
 fn functional(s: &Scored) -> Option<Score<'_>> {
     s.classes.as_ref()?;
-    let mut rows: Vec<(usize, f64, f64)> = s
-        .uncertainty_and_loss()?
-        .into_iter()
-        .enumerate()
-        .map(|(n, (uncertainty, loss))| (n, uncertainty, uncertainty - loss))
-        .collect();
+    let mut rows: Vec<(usize, f64, f64)> =
+        s.uncertainty_and_loss()?.into_iter().enumerate().map(|(n, (uncertainty, loss))| (n, uncertainty, uncertainty - loss)).collect();
     rows.sort_by(|a, b| b.1.total_cmp(&a.1));
     Some(Score::Of(Box::new(move |weights| {
         let total: f64 = weights.iter().sum();
