@@ -5,7 +5,7 @@ pub mod flags;
 mod judge;
 mod model;
 
-pub use decide::{Decide, Query};
+pub use decide::{Decide, Query, Suggest};
 pub use judge::{Attack, Calibrate, Compare, Ood};
 pub use model::{Compress, Diagnose, Draws, Inspect};
 
@@ -48,6 +48,8 @@ pub enum Command {
     Decide(Decide),
     /// Says which rows of a pool to label next
     Query(Query),
+    /// Says which experiments to try next: the CSV holds those tried, with a value, and those pending, without one
+    Suggest(Suggest),
     /// Measures how noisy each estimator of the variational gradient is on a data file
     Gradients(Gradients),
     /// Draws functions from the prior, before any data
@@ -413,6 +415,7 @@ impl Command {
             Command::Attack(a) => &a.common,
             Command::Decide(a) => &a.common,
             Command::Query(a) => &a.common,
+            Command::Suggest(a) => &a.common,
             Command::Gradients(a) => &a.common,
             Command::Prior(a) => &a.common,
             Command::Select(a) => &a.common,

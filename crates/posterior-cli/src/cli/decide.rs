@@ -1,4 +1,4 @@
-//! Flags of the commands that act on a model: decide, query.
+//! Flags of the commands that act on a model: decide, query, suggest.
 
 use super::{Common, Data};
 use clap::Args;
@@ -63,6 +63,39 @@ pub struct Query {
     /// Draws from the posterior
     #[arg(long, value_name = "S", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub draws: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Suggest {
+    /// Experiments tried, with a value of the target, and pending, without one; the other columns are the inputs
+    #[command(flatten)]
+    pub data: Data,
+    /// The column to make large or small
+    #[arg(long, value_name = "COLUMN")]
+    pub target: String,
+    /// Whether large or small values are good
+    #[arg(long, value_name = "GOAL", value_parser = ["max", "min"])]
+    pub goal: String,
+    /// A TOML file with a table for every input: low and high (log = true for ratios, integer = true for whole numbers), or values = [...] [default: ranges of the data]
+    #[arg(long, value_name = "FILE", conflicts_with = "pool")]
+    pub space: Option<PathBuf>,
+    /// Choose among the rows of this file
+    #[arg(long, value_name = "FILE")]
+    pub pool: Option<PathBuf>,
+    /// Experiments to suggest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub n: u32,
+    /// What a point is ranked by: logei, ucb, ei, thompson or pi
+    #[arg(long, value_name = "NAME", default_value = "logei", value_parser = ["logei", "ucb", "ei", "thompson", "pi"])]
+    pub acquisition: String,
+    /// How near to the optimum is near enough, in units of the target [default: 1 % of the range of its values]
+    #[arg(long, value_name = "EPSILON", value_parser = parse_positive, allow_negative_numbers = true)]
+    pub within: Option<f64>,
+    /// A column to leave out; may be given more than once
+    #[arg(long, value_name = "COLUMN")]
+    pub ignore: Vec<String>,
     #[command(flatten)]
     pub common: Common,
 }

@@ -24,6 +24,7 @@ mod query;
 mod recipe;
 mod select;
 mod selftest;
+mod suggest;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task, label_file};
@@ -59,6 +60,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Attack(args) => attack::run(args),
         Command::Decide(args) => decide::run(args),
         Command::Query(args) => query::run(args),
+        Command::Suggest(args) => suggest::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Select(args) => select::run(args),

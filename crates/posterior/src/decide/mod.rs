@@ -13,6 +13,7 @@ mod optimise;
 mod query;
 mod search;
 mod space;
+mod space_file;
 mod stop;
 mod surrogate;
 

@@ -56,5 +56,6 @@ mod simulated_calibration;
 mod sites;
 mod source;
 mod structure;
+mod suggest;
 mod swag;
 mod targets;
