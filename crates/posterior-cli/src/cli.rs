@@ -5,7 +5,7 @@ pub mod flags;
 mod judge;
 mod model;
 
-pub use decide::{Decide, Query, Suggest};
+pub use decide::{Decide, Query, Suggest, Update};
 pub use judge::{Attack, Calibrate, Compare, Ood};
 pub use model::{Compress, Diagnose, Draws, Inspect};
 
@@ -50,6 +50,8 @@ pub enum Command {
     Query(Query),
     /// Says which experiments to try next: the CSV holds those tried, with a value, and those pending, without one
     Suggest(Suggest),
+    /// Goes on with new rows: the posterior of a model is the prior, and it is said whether the rows look like those before
+    Update(Update),
     /// Measures how noisy each estimator of the variational gradient is on a data file
     Gradients(Gradients),
     /// Draws functions from the prior, before any data
@@ -416,6 +418,7 @@ impl Command {
             Command::Decide(a) => &a.common,
             Command::Query(a) => &a.common,
             Command::Suggest(a) => &a.common,
+            Command::Update(a) => &a.common,
             Command::Gradients(a) => &a.common,
             Command::Prior(a) => &a.common,
             Command::Select(a) => &a.common,

@@ -1,4 +1,4 @@
-//! Flags of the commands that act on a model: decide, query, suggest.
+//! Flags of the commands that act on a model: decide, query, suggest, update.
 
 use super::{Common, Data};
 use clap::Args;
@@ -96,6 +96,21 @@ pub struct Suggest {
     /// A column to leave out; may be given more than once
     #[arg(long, value_name = "COLUMN")]
     pub ignore: Vec<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Update {
+    /// A file that 'posterior fit' has written, by linear, mean-field or ivon
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// New rows, with the columns of the old ones
+    #[command(flatten)]
+    pub data: Data,
+    /// Where the updated model goes [default: MODEL itself]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
 }

@@ -25,6 +25,7 @@ mod recipe;
 mod select;
 mod selftest;
 mod suggest;
+mod update;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task, label_file};
@@ -61,6 +62,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Decide(args) => decide::run(args),
         Command::Query(args) => query::run(args),
         Command::Suggest(args) => suggest::run(args),
+        Command::Update(args) => update::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Select(args) => select::run(args),

@@ -16,6 +16,7 @@ mod space;
 mod space_file;
 mod stop;
 mod surrogate;
+mod update;
 
 pub use acquisition::{Acquisition, expected_improvement, log_expected_improvement, log_h};
 pub use batch::{Batch, choose, joint_information};
@@ -28,3 +29,4 @@ pub use query::{QueryScore, scores};
 pub use space::{Dimension, Point, Space};
 pub use stop::Stop;
 pub use surrogate::{AtPoint, Surrogate};
+pub use update::{Surprise, Updated, surprise, update};

@@ -59,3 +59,4 @@ mod structure;
 mod suggest;
 mod swag;
 mod targets;
+mod update;
