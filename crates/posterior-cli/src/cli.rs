@@ -1,9 +1,11 @@
 //! The command line: every command with its flags.
 
+mod decide;
 pub mod flags;
 mod judge;
 mod model;
 
+pub use decide::{Decide, Query, Suggest, Update};
 pub use judge::{Attack, Calibrate, Compare, Ood};
 pub use model::{Compress, Diagnose, Draws, Inspect};
 
@@ -42,6 +44,14 @@ pub enum Command {
     Ood(Ood),
     /// Changes the inputs a little so that the model is fooled, and says whether it notices
     Attack(Attack),
+    /// Chooses the action of least expected cost for every row, and says what a label or more data would save
+    Decide(Decide),
+    /// Says which rows of a pool to label next
+    Query(Query),
+    /// Says which experiments to try next: the CSV holds those tried, with a value, and those pending, without one
+    Suggest(Suggest),
+    /// Goes on with new rows: the posterior of a model is the prior, and it is said whether the rows look like those before
+    Update(Update),
     /// Measures how noisy each estimator of the variational gradient is on a data file
     Gradients(Gradients),
     /// Draws functions from the prior, before any data
@@ -408,6 +418,10 @@ impl Command {
             Command::Calibrate(a) => &a.common,
             Command::Ood(a) => &a.common,
             Command::Attack(a) => &a.common,
+            Command::Decide(a) => &a.common,
+            Command::Query(a) => &a.common,
+            Command::Suggest(a) => &a.common,
+            Command::Update(a) => &a.common,
             Command::Gradients(a) => &a.common,
             Command::Prior(a) => &a.common,
             Command::Select(a) => &a.common,

@@ -40,6 +40,7 @@ pub mod apply;
 pub mod artifact;
 pub mod convergence;
 pub mod data;
+pub mod decide;
 pub mod diagnose;
 pub mod distribution;
 pub mod error;

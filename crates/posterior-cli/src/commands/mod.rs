@@ -4,6 +4,7 @@ mod attack;
 mod calibrate;
 mod compare;
 mod compress;
+mod decide;
 mod demo;
 mod demo_hmc;
 mod demo_kl;
@@ -19,9 +20,12 @@ mod methods;
 mod ood;
 mod predict;
 mod prior;
+mod query;
 mod recipe;
 mod select;
 mod selftest;
+mod suggest;
+mod update;
 
 use crate::cli::{Command, Common, Data, Target};
 use posterior::data::{EncodeOptions, Encoder, Missing, Table, Task, label_file};
@@ -55,6 +59,10 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Calibrate(args) => calibrate::run(args),
         Command::Ood(args) => ood::run(args),
         Command::Attack(args) => attack::run(args),
+        Command::Decide(args) => decide::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Suggest(args) => suggest::run(args),
+        Command::Update(args) => update::run(args),
         Command::Gradients(args) => gradients::run(args),
         Command::Prior(args) => prior::run(args),
         Command::Select(args) => select::run(args),

@@ -4,6 +4,7 @@ mod checkpoint;
 mod common;
 mod compare;
 mod counts;
+mod decide;
 mod formats;
 mod golden;
 mod gp;

@@ -84,6 +84,52 @@ impl LinearRegression {
         Ok(LinearRegression { mean, precision, noise_variance, log_evidence })
     }
 
+    /// Goes on from N(μ₀, A₀⁻¹), the posterior under rows that came before: A = A₀ + ΦᵀΩΦ/σ². The evidence of the result is log p(y | the rows before).
+    ///
+    /// # Panics
+    /// If the lengths do not agree.
+    pub fn update(
+        before: (&[f64], &Cholesky),
+        features: MatRef<'_, f64>,
+        y: &[f64],
+        weights: Option<&[f64]>,
+        noise_variance: f64,
+    ) -> Result<LinearRegression> {
+        let ((mean, old), n, k) = (before, features.rows, features.cols);
+        assert_eq!((y.len(), mean.len(), old.dim()), (n, k, k), "lengths of a linear model");
+        let scale = |row: usize| weights.map_or(1.0, |w| w[row]) / noise_variance;
+        let l = old.factor();
+        let mut a = vec![0.0; k * k];
+        for i in 0..k {
+            for j in 0..=i {
+                a[i * k + j] = dot(&l[i * k..i * k + j + 1], &l[j * k..j * k + j + 1]);
+            }
+        }
+        let mut shift = vec![0.0; k];
+        for row in 0..n {
+            let phi = features.row(row);
+            let residual = y[row] - dot(phi, mean);
+            for i in 0..k {
+                let scaled = scale(row) * phi[i];
+                shift[i] += scaled * residual;
+                (0..=i).for_each(|j| a[i * k + j] += scaled * phi[j]);
+            }
+        }
+        for i in 0..k {
+            (0..i).for_each(|j| a[j * k + i] = a[i * k + j]);
+        }
+        let precision = Cholesky::new(&a, k)?;
+        precision.solve(&mut shift);
+        let next: Vec<f64> = mean.iter().zip(&shift).map(|(m, s)| m + s).collect();
+        let squares: f64 = (0..n).map(|row| scale(row) * (y[row] - dot(features.row(row), &next)).powi(2)).sum();
+        let mut turned = shift.clone();
+        old.multiply_upper(&mut turned);
+        let rows: f64 = weights.map_or(n as f64, |w| w.iter().sum());
+        let normalisers = rows * (TAU * noise_variance).ln() - old.log_det() + precision.log_det();
+        let log_evidence = -0.5 * (normalisers + squares + dot(&turned, &turned));
+        Ok(LinearRegression { mean: next, precision, noise_variance, log_evidence })
+    }
+
     /// μ
     pub fn mean(&self) -> &[f64] {
         &self.mean

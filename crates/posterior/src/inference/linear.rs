@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use crate::exact::{LinearRegression, LinearStatistics, Scales};
 use crate::family::FullCovariance;
 use crate::math::MatRef;
-use crate::math::linalg::Eigen;
+use crate::math::linalg::{Cholesky, Eigen};
 use crate::nn::{LayerSpec, NetworkSpec};
-use crate::posterior::{BlockGaussian, ExactGaussian, GaussianBlock};
+use crate::posterior::{BlockGaussian, ExactGaussian, GaussianBlock, Posterior};
 use crate::problem::Problem;
 use crate::rng::Key;
 use crate::settings::{Checked, NamedOptions, Options, Settings};
@@ -205,6 +205,40 @@ impl Method for Checked<Linear> {
         };
         Ok(Fit { posterior: Box::new(posterior), summary })
     }
+}
+
+/// The posterior of a linear model after the rows of `problem`, and log p(these rows | those before); noise and features stay what they are. None where it was not kept in
+/// double precision.
+pub(crate) fn update(problem: &Problem, before: &BlockGaussian) -> Result<Option<(BlockGaussian, f64)>> {
+    let Some(old) = before.exact() else { return Ok(None) };
+    let data = problem.whole(ENTRY.name)?;
+    let last = Last::of(ENTRY.name, &**problem.network())?;
+    let (n, k) = (last.len(), last.inputs + 1);
+    if last.start > 0 || old.mean.len() != n {
+        return Ok(None);
+    }
+    let mut w = before.mean().to_vec();
+    let own: Vec<f64> = w[n..].iter().map(|v| f64::from(*v)).collect();
+    let Some(variances) = problem.likelihood().as_gaussian(&own) else { return Ok(None) };
+    let features = features_and_one(problem, last, &w);
+    let mut fits = Vec::with_capacity(last.outputs);
+    for target in 0..last.outputs {
+        let at = |i: usize| last.at(i, target);
+        // Σ = F Fᵀ with F = L⁻ᵀ, so that L is the inverse of Fᵀ, which is lower triangular.
+        let transposed: Vec<f64> = (0..k * k).map(|e| old.root[at(e % k) * n + at(e / k)]).collect();
+        let inverse = Cholesky::from_factor(transposed, k)?.lower_inverse();
+        let mean: Vec<f64> = (0..k).map(|i| old.mean[at(i)]).collect();
+        let y: Vec<f64> = data.y.iter().skip(target).step_by(last.outputs).copied().collect();
+        let rows = MatRef::new(&features, data.rows, k);
+        let precision = Cholesky::from_factor(inverse, k)?;
+        let weights = data.weights.as_deref();
+        fits.push(LinearRegression::update((&mean, &precision), rows, &y, weights, variances[target])?);
+    }
+    w[..n].copy_from_slice(&means(last, &fits));
+    let predictive: f64 = fits.iter().map(LinearRegression::log_evidence).sum();
+    let (block, exact) = block(last, &fits)?;
+    let evidence = before.log_evidence().map(|e| e + predictive);
+    Ok(Some((BlockGaussian::new(w, vec![block], evidence).with_exact(exact), predictive)))
 }
 
 /// The covariance of all targets by its eigenvectors; and, with the means, in double precision.

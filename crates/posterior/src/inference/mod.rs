@@ -66,6 +66,7 @@ pub use laplace::{
     Tuning, UncertainWeights, prior_scales,
 };
 pub use last_layer::LastLayer;
+pub(crate) use linear::update as update_linear;
 pub use linear::{Features, Linear, LinearPredictive};
 pub use low_rank::LowRank;
 pub use map::{Map, MaximumLikelihood};
