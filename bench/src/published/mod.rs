@@ -7,6 +7,7 @@ mod cells;
 mod detection;
 mod gp;
 mod images;
+mod optimise;
 mod ranks;
 mod uci;
 
@@ -42,6 +43,8 @@ const OTHERS: &[Other] = &[
     ),
     ("uci", "six regressions, 20 splits each, by method, and the default against the best", uci::run),
     ("gp-uci", "exact Gaussian processes on five regressions: log marginal likelihood and test scores", gp::run),
+    ("optimise", "Branin and Hartmann6 by suggested experiments: median regret over 20 seeds", optimise::run),
+    ("pools", "three tables of real experiments: how many until the best 5 % is found, beside random", optimise::pools),
     ("ranks", "every method as it comes on eleven small sets: mean rank by log-likelihood", ranks::run),
 ];
 

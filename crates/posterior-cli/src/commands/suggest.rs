@@ -9,15 +9,21 @@ use posterior::data::{Column, Table};
 use posterior::decide::{Acquisition, Dimension, Goal, Optimiser, Point, Space};
 use posterior::settings::{OptionValue, Value};
 use serde_json::json;
+use std::path::Path;
 
 pub fn run(args: &Suggest) -> anyhow::Result<()> {
-    let data = read(&args.data, None)?;
-    let values = target(args, &data)?;
-    let columns: Vec<String> = data
-        .column_names()
-        .filter(|c| *c != args.target && !args.ignore.iter().any(|i| i == c))
-        .map(str::to_owned)
-        .collect();
+    // A header alone is a state too: nothing has been tried.
+    let header = args.space.as_ref().and_then(|_| only_header(&args.data.data));
+    let data = if header.is_some() { None } else { Some(read(&args.data, None)?) };
+    let names =
+        header.or_else(|| data.as_ref().map(|d| d.column_names().map(str::to_owned).collect())).unwrap_or_default();
+    let values = match &data {
+        Some(data) => target(args, data)?,
+        None if names.contains(&args.target) => Vec::new(),
+        None => bail!("{} has no column '{}'", args.data.data.display(), args.target),
+    };
+    let left_out = |c: &String| *c == args.target || args.ignore.contains(c);
+    let columns: Vec<String> = names.into_iter().filter(|c| !left_out(c)).collect();
     if columns.is_empty() {
         bail!(
             "{} has no input column beside '{}'; add what can be set in an experiment",
@@ -30,7 +36,7 @@ pub fn run(args: &Suggest) -> anyhow::Result<()> {
         None => None,
     };
     let mut said = Vec::new();
-    let space = space(args, &data, pool.as_ref(), &columns, &mut said)?;
+    let space = space(args, data.as_ref(), pool.as_ref(), &columns, &mut said)?;
     let Some(acquisition) = Acquisition::of_value(&Value::Text(args.acquisition.clone())) else {
         bail!("'{}' is no acquisition", args.acquisition)
     };
@@ -41,7 +47,8 @@ pub fn run(args: &Suggest) -> anyhow::Result<()> {
     }
     let (mut tried, mut pending) = (0, 0);
     for (row, value) in values.iter().enumerate() {
-        let Some(point) = optimiser.space().point(&data, row, true)? else {
+        let Some(data) = &data else { break };
+        let Some(point) = optimiser.space().point(data, row, true)? else {
             bail!(
                 "{}, line {}: an input is empty; fill it in, or leave the row out",
                 args.data.data.display(),
@@ -76,7 +83,10 @@ pub fn run(args: &Suggest) -> anyhow::Result<()> {
         said.push(format!("only {} left to try", count(found.rows.len(), "point")));
     }
     if found.stop.is_none() {
-        said.push("with fewer than two values there is nothing to learn from: these points fill the space".to_owned());
+        said.push(
+            "there are too few values to learn from (one more than there are inputs): these points fill the space"
+                .to_owned(),
+        );
     }
     notes(&args.common, &said);
     let space = optimiser.space();
@@ -120,6 +130,16 @@ pub fn run(args: &Suggest) -> anyhow::Result<()> {
     found.stop.map_or(Ok(()), |s| print(&format!("{}\n", s.sentence())))
 }
 
+/// The names of a CSV that has a header and no row.
+fn only_header(path: &Path) -> Option<Vec<String>> {
+    let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() < 1 << 16);
+    let text = if small { std::fs::read_to_string(path).ok()? } else { return None };
+    let mut lines = text.lines().filter(|l| !l.trim().is_empty());
+    let (first, more) = (lines.next()?, lines.next());
+    let names = first.split([',', ';', '\t']).map(|n| n.trim().trim_matches('"').to_owned());
+    if more.is_none() { Some(names.collect()) } else { None }
+}
+
 /// The target of every row; none where it is empty.
 fn target(args: &Suggest, data: &Table) -> anyhow::Result<Vec<Option<f64>>> {
     match data.column(&args.target)? {
@@ -134,7 +154,7 @@ fn target(args: &Suggest, data: &Table) -> anyhow::Result<Vec<Option<f64>>> {
 
 fn space(
     args: &Suggest,
-    data: &Table,
+    data: Option<&Table>,
     pool: Option<&Table>,
     columns: &[String],
     said: &mut Vec<String>,
@@ -143,7 +163,7 @@ fn space(
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         return Space::parse(&text, columns).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()));
     }
-    let tables: Vec<&Table> = std::iter::once(data).chain(pool).collect();
+    let tables: Vec<&Table> = data.into_iter().chain(pool).collect();
     let space = Space::from_tables(&tables, columns)?;
     if pool.is_none() {
         let said_of = |(name, d): (&String, &Dimension)| match d {

@@ -1,7 +1,7 @@
 //! Ask and tell: which experiments to try next, given those tried and those pending.
 //!
 //! A Gaussian process is fitted to what was told, the acquisition is maximised, and the point counts as tried with its expected value while further points of a batch are
-//! sought (Ginsbourger et al. 2010); Thompson takes a draw a point instead. With fewer than two values, points fill the space. Nothing is proposed twice unless
+//! sought (Ginsbourger et al. 2010); Thompson takes a draw a point instead. With fewer values than dimensions and one, points fill the space. Nothing is proposed twice unless
 //! values scatter by chance. Jones, Schonlau & Welch (1998); Ament et al. (2023). Cost: n³ for each of some 50 steps, then milliseconds a point.
 
 use super::acquisition::{Acquisition, expected_improvement};
@@ -21,8 +21,9 @@ pub enum Goal {
     Min,
 }
 
-/// Fewest values that a Gaussian process is fitted to.
+/// Fewest values that a Gaussian process is fitted to, and the most that a first design has; between them one more than there are dimensions.
 const FEWEST: usize = 2;
+const DESIGN: usize = 10;
 /// Up to so many values parameters are always sought anew, and every so many afterwards.
 const ANEW: usize = 20;
 const EVERY: usize = 5;
@@ -151,7 +152,7 @@ impl Optimiser {
 
     fn suggest(&mut self, n: usize, pool: Option<&[Point]>) -> Result<Suggestions> {
         let key = self.key.step(self.values.len() as u64);
-        if self.values.len() < FEWEST {
+        if self.values.len() < (self.space.names().len() + 1).clamp(FEWEST, DESIGN) {
             return self.design(n, pool, key);
         }
         let fitted = self.surrogate()?;
@@ -174,7 +175,8 @@ impl Optimiser {
                 space: &self.space,
                 surrogate: &believing,
                 acquisition: self.acquisition,
-                best,
+                // What is believed of pending points counts too: they would be improvements for sure, again and again.
+                best: believing.best_mean(),
                 taken: &taken,
                 centres: &centres,
             };

@@ -12,8 +12,8 @@ use crate::optim;
 
 /// Variance of the noise that is always there, of standardised values.
 const LEAST_NOISE: f64 = 1e-8;
-/// Prior of ln σ².
-const NOISE_PRIOR: (f64, f64) = (-10.0, 4.0);
+/// Prior of ln σ²: with few values, noise must not explain what the function does.
+const NOISE_PRIOR: (f64, f64) = (-12.0, 3.0);
 /// How far logarithms may go from 0.
 const FARTHEST: f64 = 25.0;
 
