@@ -6,6 +6,7 @@
 mod cells;
 mod detection;
 mod gp;
+mod gp_large;
 mod images;
 mod optimise;
 mod ranks;
@@ -45,6 +46,7 @@ const OTHERS: &[Other] = &[
     ("gp-uci", "exact Gaussian processes on five regressions: log marginal likelihood and test scores", gp::run),
     ("optimise", "Branin and Hartmann6 by suggested experiments: median regret over 20 seeds", optimise::run),
     ("pools", "three tables of real experiments: how many until the best 5 % is found, beside random", optimise::pools),
+    ("gp-large", "Gaussian processes on 15 000 to 17 000 rows: RMSE in standard units", gp_large::run),
     ("ranks", "every method as it comes on eleven small sets: mean rank by log-likelihood", ranks::run),
 ];
 

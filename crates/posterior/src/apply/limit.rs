@@ -89,14 +89,13 @@ pub fn wide_layers(recipe: &Recipe, inputs: usize) -> Result<Vec<WideLayer>> {
     }
     let mut layers: Vec<WideLayer> = Vec::new();
     for (block, (_, density)) in resolved.network.layout().blocks().iter().zip(resolved.prior.blocks()) {
-        let Some((mean, std)) = density.as_normal().and_then(NormalBlock::same).filter(|n| n.0 == 0.0) else {
+        let Some((_, std)) = density.as_normal().and_then(NormalBlock::same).filter(|n| n.0 == 0.0) else {
             let what = format!(
                 "the prior '{}' has no limit in closed form, which a normal one around 0 has",
                 resolved.prior.name()
             );
             return Err(Error::setting(what, "choose the prior 'normal'"));
         };
-        debug_assert_eq!(mean, 0.0);
         match block.role {
             Role::Weight => layers.push(WideLayer {
                 weight: std * std * block.fan_in as f64,

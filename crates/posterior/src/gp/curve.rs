@@ -90,27 +90,25 @@ impl Curve {
         self.factors.iter().map(Lower::log_det).sum::<f64>() + self.joint.as_ref().map_or(0.0, |j| j.sum.log_det())
     }
 
+    /// Of softmax: takes from every row D times the sum of the row.
+    fn less_shared(&self, curvature: &[f64], out: &mut [f64]) {
+        for i in 0..if self.joint.is_some() { self.n } else { 0 } {
+            let total: f64 = out.iter().skip(i).step_by(self.n).sum();
+            out.iter_mut().zip(curvature).skip(i).step_by(self.n).for_each(|(o, d)| *o -= d * total);
+        }
+    }
+
     /// W v, from the numbers D.
     pub(super) fn curvature_times(&self, curvature: &[f64], v: &[f64]) -> Vec<f64> {
         let mut out: Vec<f64> = curvature.iter().zip(v).map(|(d, v)| d * v).collect();
-        if self.joint.is_some() {
-            for i in 0..self.n {
-                let total: f64 = out.iter().skip(i).step_by(self.n).sum();
-                out.iter_mut().zip(curvature).skip(i).step_by(self.n).for_each(|(o, d)| *o -= d * total);
-            }
-        }
+        self.less_shared(curvature, &mut out);
         out
     }
 
     /// A normal vector of covariance W, from a standard one: √D ε − D(√D·ε) row by row, since the D of a row sum to 1.
     pub(super) fn root_times(&self, curvature: &[f64], normals: &[f64]) -> Vec<f64> {
         let mut out: Vec<f64> = curvature.iter().zip(normals).map(|(d, z)| d.sqrt() * z).collect();
-        if self.joint.is_some() {
-            for i in 0..self.n {
-                let total: f64 = out.iter().skip(i).step_by(self.n).sum();
-                out.iter_mut().zip(curvature).skip(i).step_by(self.n).for_each(|(o, d)| *o -= d * total);
-            }
-        }
+        self.less_shared(curvature, &mut out);
         out
     }
 

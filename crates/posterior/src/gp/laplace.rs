@@ -261,7 +261,7 @@ pub(super) struct Laplace {
     /// K⁻¹f̂, output by output.
     pub a: Vec<f64>,
     curve: Curve,
-    /// √W, or of softmax √D, output by output.
+    /// W, or of softmax D, output by output.
     curvature: Vec<f64>,
     /// k(X, X).
     k: Vec<f64>,

@@ -97,7 +97,7 @@ fn layer<const N: usize>(activation: WideActivation, a: Jet<N>, b: Jet<N>, c: Je
         WideActivation::Relu => {
             // The root of a product of two equal numbers is that number to the bit.
             let scale = (a * b).sqrt();
-            if !(scale.v > SMALLEST) {
+            if scale.v.is_nan() || scale.v <= SMALLEST {
                 return (Jet::of(0.0), Jet::of(0.25));
             }
             let cos = c * scale.recip();
