@@ -167,8 +167,8 @@ pub struct Target {
     /// Text and true/false mean classification, numbers regression, unless this says otherwise
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "regression", "classification", "count"])]
     pub task: String,
-    /// Empty cells: an error that names the cell, replaced by the column's mean, or their rows left out
-    #[arg(long, value_name = "HOW", default_value = "error", value_parser = ["error", "mean", "drop"])]
+    /// Empty cells: auto (numbers take the column's mean and an input that marks them, categories a level of their own), mean (without the mark), drop (their rows are left out) or error
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ["auto", "mean", "drop", "error"])]
     pub missing: String,
     /// A column to leave out; may be given more than once
     #[arg(long, value_name = "COLUMN")]

@@ -109,7 +109,8 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         missing: match target.missing.as_str() {
             "mean" => Missing::Mean,
             "drop" => Missing::Drop,
-            _ => Missing::Error,
+            "error" => Missing::Error,
+            _ => Missing::Auto,
         },
         ignore: target.ignore.clone(),
     })

@@ -68,7 +68,7 @@ pub(super) struct MissingFix {
     pub(super) target: &'static str,
 }
 
-/// The rows to keep: all, or under [`Missing::Drop`] those that are complete.
+/// The rows to keep: all, under [`Missing::Auto`] those with a target, or under [`Missing::Drop`] those that are complete.
 pub(super) fn kept(
     table: &Table,
     features: &[(&str, &Column)],
@@ -82,19 +82,23 @@ pub(super) fn kept(
         Some(row) => Err(Error::data("the value is missing", fix).at(table.place(row, name))),
         None => Ok(()),
     };
-    if policy != Missing::Drop {
+    if matches!(policy, Missing::Error | Missing::Mean) {
         if policy == Missing::Error {
             features.iter().try_for_each(|f| refused(*f, fix.input))?;
         }
         targets.iter().try_for_each(|t| refused(*t, fix.target))?;
         return Ok(all.collect());
     }
-    let complete = |r: &usize| !features.iter().chain(targets).any(|(_, c)| c.is_missing(*r));
+    let (needed, lack) = match policy {
+        Missing::Auto => (&[][..], "without a target"),
+        _ => (features, "with missing values"),
+    };
+    let complete = |r: &usize| !needed.iter().chain(targets).any(|(_, c)| c.is_missing(*r));
     let kept: Vec<usize> = all.clone().filter(complete).collect();
     match table.rows() - kept.len() {
         0 => {}
-        1 => warnings.push("1 row with missing values is left out".to_owned()),
-        n => warnings.push(format!("{n} rows with missing values are left out")),
+        1 => warnings.push(format!("1 row {lack} is left out")),
+        n => warnings.push(format!("{n} rows {lack} are left out")),
     }
     Ok(kept)
 }

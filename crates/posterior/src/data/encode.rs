@@ -1,11 +1,12 @@
 //! What was learnt from the training rows about turning a table into numbers, and the turning itself.
 //!
 //! A number column becomes (x − mean)/std, a text column one 0/1 number per category, images (x − mean)/std with one
-//! mean and one std for all pixels. An [`Encoder`] goes into the model file; it holds no training row.
+//! mean and one std for all pixels. A column of numbers with gaps in training has an indicator input beside it. What training did not see (a gap, a
+//! category) is met by the same rules, and told. An [`Encoder`] goes into the model file; it holds no training row.
 
 use super::cells::{MissingFix, few, kept, label, number, size_text, whole};
 use super::scale::Scale;
-use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
+use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, OTHER, Target, TargetKind};
 use super::table::{Column, ReadOptions, Table, show};
 use super::{Dataset, Values};
 use crate::error::{Error, Result};
@@ -70,7 +71,7 @@ impl Encoder {
             match &mut self.inputs {
                 Inputs::Columns(features) => features.iter_mut().for_each(|f| match &mut f.kind {
                     FeatureKind::Standard(own) | FeatureKind::Bool(own) => *own = scale,
-                    FeatureKind::OneHot { .. } => {}
+                    FeatureKind::OneHot { .. } | FeatureKind::Indicator => {}
                 }),
                 Inputs::Images { scale: own, .. } => *own = scale,
             }
@@ -106,6 +107,7 @@ impl Encoder {
         let Inputs::Columns(features) = &self.inputs else { return Vec::new() };
         let names = |f: &Feature| match &f.kind {
             FeatureKind::OneHot { categories } => categories.iter().map(|c| format!("{}={c}", f.name)).collect(),
+            FeatureKind::Indicator => vec![format!("{}={MISSING}", f.name)],
             _ => vec![f.name.clone()],
         };
         features.iter().flat_map(names).collect()
@@ -135,7 +137,7 @@ impl Encoder {
                 match f.kind {
                     FeatureKind::Standard(_) => options.numeric.push(f.name.clone()),
                     FeatureKind::OneHot { .. } => options.text.push(f.name.clone()),
-                    FeatureKind::Bool(_) => {}
+                    FeatureKind::Bool(_) | FeatureKind::Indicator => {}
                 }
             }
             match &self.target.kind {
@@ -156,11 +158,15 @@ impl Encoder {
         };
         let inputs = match &self.inputs {
             Inputs::Columns(features) => {
-                let names: Vec<String> = features.iter().map(|f| f.name.clone()).collect();
-                distinct(&names)
+                let is_indicator = |f: &Feature| f.kind == FeatureKind::Indicator;
+                let names: HashSet<(&str, bool)> =
+                    features.iter().map(|f| (f.name.as_str(), is_indicator(f))).collect();
+                !features.is_empty()
+                    && names.len() == features.len()
                     && features.iter().all(|f| match &f.kind {
                         FeatureKind::Standard(s) | FeatureKind::Bool(s) => s.is_valid(),
                         FeatureKind::OneHot { categories } => distinct(categories),
+                        FeatureKind::Indicator => true,
                     })
             }
             Inputs::Images { channels, height, width, scale } => {
@@ -224,7 +230,9 @@ impl Encoder {
             encode_target(target, table, column, &kept_rows, y.iter_mut().skip(i).step_by(targets.len()))?;
         }
         let x = match &self.inputs {
-            Inputs::Columns(features) => Values::F64(self.encode_columns(table, features, &used, &kept_rows)?),
+            Inputs::Columns(features) => {
+                Values::F64(self.encode_columns(table, features, &used, &kept_rows, &mut warnings)?)
+            }
             Inputs::Images { scale, .. } => self.encode_images(table, scale, &kept_rows)?,
         };
         let data = Dataset::new(x, self.input_shape(), y, targets.len());
@@ -252,18 +260,29 @@ impl Encoder {
         features: &[Feature],
         columns: &[(&str, &Column)],
         rows: &[usize],
+        warnings: &mut Vec<String>,
     ) -> Result<Arc<[f64]>> {
         let width = self.input_shape().len();
         // Made where it stays: a `Vec` would be copied into the `Arc`.
         let mut shared: Arc<[f64]> = std::iter::repeat_n(0.0, rows.len() * width).collect();
         let x = Arc::make_mut(&mut shared);
         let mut at = 0;
+        let indicated: HashSet<&str> =
+            features.iter().filter(|f| f.kind == FeatureKind::Indicator).map(|f| f.name.as_str()).collect();
         for (feature, (name, column)) in features.iter().zip(columns) {
+            let mut surprises = Surprises::default();
             match &feature.kind {
                 FeatureKind::Standard(scale) | FeatureKind::Bool(scale) => {
                     let is_bool = matches!(feature.kind, FeatureKind::Bool(_));
                     for (i, &row) in rows.iter().enumerate() {
-                        let value = number(column, row, is_bool).map_err(|e| e.at(table.place(row, name)))?;
+                        let value = match number(column, row, is_bool) {
+                            Err(_) if is_bool && self.missing == Missing::Auto => {
+                                surprises.unseen(&column.text(row).unwrap_or_default());
+                                f64::NAN
+                            }
+                            value => value.map_err(|e| e.at(table.place(row, name)))?,
+                        };
+                        surprises.gaps += usize::from(column.is_missing(row) && !indicated.contains(name));
                         let z = if value.is_nan() { 0.0 } else { scale.apply(value) };
                         if z.abs() > FARTHEST {
                             let what = format!("the number {value:e} is far outside what the model was fitted to");
@@ -275,19 +294,65 @@ impl Encoder {
                 FeatureKind::OneHot { categories } => {
                     let index: HashMap<&str, usize> = categories.iter().map(String::as_str).zip(0..).collect();
                     for (i, &row) in rows.iter().enumerate() {
-                        let text = column.text(row).unwrap_or_else(|| MISSING.to_owned());
-                        let Some(category) = index.get(text.as_str()) else {
-                            let what = format!("the category '{}' was not seen in training", show(&text));
-                            let error = Error::data(what, format!("the known ones are {}", few(categories)));
-                            return Err(error.at(table.place(row, name)));
-                        };
-                        x[i * width + at + category] = 1.0;
+                        let text = column.text(row);
+                        let known = index.get(text.as_deref().unwrap_or(MISSING)).copied();
+                        match &text {
+                            Some(text) if known.is_none() => surprises.unseen(text),
+                            None if known.is_none() => surprises.gaps += 1,
+                            _ => {}
+                        }
+                        if let Some(category) = known.or_else(|| index.get(OTHER).copied()) {
+                            x[i * width + at + category] = 1.0;
+                        }
+                    }
+                }
+                FeatureKind::Indicator => {
+                    for (i, &row) in rows.iter().enumerate() {
+                        x[i * width + at] = f64::from(u8::from(column.is_missing(row)));
                     }
                 }
             }
+            warnings.extend(surprises.told(feature));
             at += feature.kind.width();
         }
         Ok(shared)
+    }
+}
+
+/// What a column holds that it did not hold in training.
+#[derive(Default)]
+struct Surprises {
+    /// Rows without a value, where none was without in training.
+    gaps: usize,
+    /// Rows with an unseen category, and the first of those.
+    unseen: usize,
+    example: String,
+}
+
+impl Surprises {
+    fn unseen(&mut self, text: &str) {
+        if self.unseen == 0 {
+            self.example = show(text);
+        }
+        self.unseen += 1;
+    }
+
+    fn told(&self, feature: &Feature) -> Vec<String> {
+        let (name, mut told) = (show(&feature.name), Vec::new());
+        let rows = |n: usize| if n == 1 { "1 row has".to_owned() } else { format!("{n} rows have") };
+        let taken = match &feature.kind {
+            FeatureKind::OneHot { categories } if categories.iter().any(|c| c == OTHER) => "it counts as '(other)'",
+            FeatureKind::OneHot { .. } => "it counts as none of the known ones",
+            _ => "the training mean is taken",
+        };
+        if self.gaps > 0 {
+            told.push(format!("column '{name}': {} no value, which training never met; {taken}", rows(self.gaps)));
+        }
+        if self.unseen > 0 {
+            let what = format!("a value that training never met, such as '{}'", self.example);
+            told.push(format!("column '{name}': {} {what}; {taken}", rows(self.unseen)));
+        }
+        told
     }
 }
 

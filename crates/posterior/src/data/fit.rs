@@ -3,12 +3,12 @@
 use super::cells::{MissingFix, kept, label, number, whole};
 use super::encode::Encoder;
 use super::scale::Scale;
-use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
+use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, OTHER, Target, TargetKind};
 use super::table::{Column, Table, number_text, show};
 use crate::error::{Error, Result};
 use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Fewest rows one can learn from.
 const FEWEST_ROWS: usize = 5;
@@ -18,11 +18,16 @@ const MOST_CATEGORIES: usize = 1000;
 const MOST_FRACTIONS: usize = 100;
 /// What to do about a missing value before a model is fitted.
 const FITTING: MissingFix = MissingFix {
-    input: "fill it in, or use ⟨missing=mean⟩ or ⟨missing=drop⟩",
-    target: "a target must be there: fill it in, or use ⟨missing=drop⟩",
+    input: "fill it in, or use ⟨missing=auto⟩, ⟨missing=mean⟩ or ⟨missing=drop⟩",
+    target: "a target must be there: fill it in, or use ⟨missing=auto⟩ or ⟨missing=drop⟩",
 };
 /// A text column whose values are all distinct is a name, not a category, if it is longer than this.
 const LONGEST_DISTINCT: usize = 50;
+
+/// A category with fewer rows than this is rare: its weights would be the prior's, and an unseen category is like it.
+const RARE: usize = 3;
+/// With fewer rows every category is rare, and none is pooled.
+const POOLED_FROM: usize = 50;
 
 /// What kind of target it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -111,7 +116,7 @@ impl Encoder {
                 features.push((name, column));
             }
         }
-        if options.missing != Missing::Drop {
+        if matches!(options.missing, Missing::Error | Missing::Mean) {
             kept(table, &features, &targets, options.missing, &FITTING, &mut Vec::new())?;
         }
         // Before rows are left out: a column that varies is not to be lost because another is mostly empty, and one that does
@@ -131,13 +136,25 @@ impl Encoder {
             return Err(table.locate(Error::data(what, "add rows")));
         }
         let mut fitted = Vec::with_capacity(features.len());
+        let mut gaps = Vec::new();
         for (name, values) in &features {
-            let kind = match feature_kind(table, name, values, &rows)? {
+            let missing = rows.iter().filter(|r| values.is_missing(**r)).count();
+            let indicated = missing > 0 && options.missing == Missing::Auto && !matches!(values, Column::Text(_));
+            if missing > 0 && options.missing == Missing::Auto {
+                gaps.push(format!("'{}' ({missing})", show(name)));
+            }
+            let kind = match feature_kind(table, name, values, &rows, &mut warnings)? {
                 Some(kind) => kind,
+                None if indicated => {
+                    let what = "has one value where it has any: whether it has is the input";
+                    warnings.push(format!("column '{}' {what}", show(name)));
+                    fitted.push(Feature { name: (*name).to_owned(), kind: FeatureKind::Indicator });
+                    continue;
+                }
                 None => {
                     warnings.push(fixed(name, &features, values, rows.len()));
                     let known: Vec<usize> = (0..table.rows()).filter(|&r| !values.is_missing(r)).collect();
-                    let Some(kind) = feature_kind(table, name, values, &known)? else {
+                    let Some(kind) = feature_kind(table, name, values, &known, &mut warnings)? else {
                         unused.push((*name).to_owned());
                         continue;
                     };
@@ -145,6 +162,16 @@ impl Encoder {
                 }
             };
             fitted.push(Feature { name: (*name).to_owned(), kind });
+            if indicated {
+                fitted.push(Feature { name: (*name).to_owned(), kind: FeatureKind::Indicator });
+            }
+        }
+        if !gaps.is_empty() {
+            let more = if gaps.len() > 5 { ", …" } else { "" };
+            let shown = gaps[..gaps.len().min(5)].join(", ");
+            warnings.push(format!(
+                "missing values in {shown}{more}: numbers take the column's mean and an input that marks them, categories a level of their own"
+            ));
         }
         let mut all = Vec::with_capacity(targets.len());
         for (name, column) in &targets {
@@ -182,17 +209,20 @@ impl Encoder {
     }
 }
 
-/// Whether a column varies among the rows where it and the targets are known; where missing values are replaced, a missing text is a value too.
+/// Whether a column varies among the rows that may be learnt from. Where missing values are replaced, a missing text is a value too; where they are
+/// marked, so is any missing value.
 fn varies(column: &Column, targets: &[(&str, &Column)], missing: Missing) -> bool {
-    let counts = |r: &usize| match (missing, column) {
-        (Missing::Mean, Column::Text(_)) => true,
-        (Missing::Drop, _) => !column.is_missing(*r) && !targets.iter().any(|(_, t)| t.is_missing(*r)),
+    let with_target = |r: usize| !targets.iter().any(|(_, t)| t.is_missing(r));
+    let counts = |r: &usize| match missing {
+        Missing::Auto => with_target(*r),
+        Missing::Mean if matches!(column, Column::Text(_)) => true,
+        Missing::Drop => !column.is_missing(*r) && with_target(*r),
         _ => !column.is_missing(*r),
     };
     let mut rows = (0..column.len()).filter(counts);
     let Some(first) = rows.next() else { return false };
     rows.any(|r| match column {
-        Column::Number(v) => v[r] != v[first],
+        Column::Number(v) => v[r] != v[first] && !(v[r].is_nan() && v[first].is_nan()),
         Column::Text(v) => v[r] != v[first],
         Column::Bool(v) => v[r] != v[first],
     })
@@ -212,9 +242,16 @@ fn fixed(name: &str, features: &[(&str, &Column)], column: &Column, rows: usize)
 }
 
 /// How to encode a column; none if it does not vary.
-fn feature_kind(table: &Table, name: &str, column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
+fn feature_kind(
+    table: &Table,
+    name: &str,
+    column: &Column,
+    rows: &[usize],
+    warnings: &mut Vec<String>,
+) -> Result<Option<FeatureKind>> {
     if let Column::Text(_) = column {
-        return categories(column, rows).map_err(|e| table.locate(e).in_column(&show(name)));
+        let found = categories(name, column, rows, warnings);
+        return found.map_err(|e| table.locate(e).in_column(&show(name)));
     }
     let is_bool = matches!(column, Column::Bool(_));
     let value = |&r: &usize| number(column, r, is_bool).map_err(|e| e.at(table.place(r, name)));
@@ -223,16 +260,33 @@ fn feature_kind(table: &Table, name: &str, column: &Column, rows: &[usize]) -> R
     Ok(scale.map(if is_bool { FeatureKind::Bool } else { FeatureKind::Standard }))
 }
 
-/// The categories of a text column; none if there is only one.
-fn categories(column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
-    let text = |r: &usize| column.text(*r).unwrap_or_else(|| MISSING.to_owned());
-    let distinct: BTreeSet<String> = rows.iter().map(text).collect();
-    let n = distinct.len();
-    if n > MOST_CATEGORIES || (n == rows.len() && n > LONGEST_DISTINCT) {
+/// The categories of a text column, rare ones as one; none if there is only one.
+fn categories(name: &str, column: &Column, rows: &[usize], warnings: &mut Vec<String>) -> Result<Option<FeatureKind>> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for &row in rows {
+        *counts.entry(column.text(row).unwrap_or_else(|| MISSING.to_owned())).or_default() += 1;
+    }
+    let n = counts.len();
+    if n == rows.len() && n > LONGEST_DISTINCT {
         let what = format!("the text column has {n} different values in {} rows", rows.len());
         return Err(Error::data(what, "leave it out with ⟨ignore⟩"));
     }
-    Ok((n > 1).then(|| FeatureKind::OneHot { categories: distinct.into_iter().collect() }))
+    let pooled = |count: usize, least: usize| count < least && rows.len() >= POOLED_FROM;
+    let mut least = RARE;
+    while counts.iter().filter(|(text, count)| *text == MISSING || !pooled(**count, least)).count() >= MOST_CATEGORIES {
+        least += 1;
+    }
+    let before = counts.len();
+    counts.retain(|text, count| text == MISSING || !pooled(*count, least));
+    if counts.len() < before {
+        warnings.push(format!(
+            "column '{}': {} of {before} categories have fewer than {least} rows and share the level '{OTHER}'",
+            show(name),
+            before - counts.len()
+        ));
+        counts.insert(OTHER.to_owned(), 0);
+    }
+    Ok((counts.len() > 1).then(|| FeatureKind::OneHot { categories: counts.into_keys().collect() }))
 }
 
 /// One of several targets: they share a likelihood, which is one of real numbers.

@@ -3,15 +3,20 @@
 use super::scale::Scale;
 use serde::{Deserialize, Serialize};
 
-/// The category of a missing text under [`Missing::Mean`].
+/// The category of a missing text.
 pub(super) const MISSING: &str = "(missing)";
+/// The category that rare categories share in training, and unseen ones join later.
+pub(super) const OTHER: &str = "(other)";
 
 /// What to do with missing values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
-    /// Refuse them, naming the first.
+    /// Put the training mean in place of a number and tell the model by a further input, 1 where the value is missing; a missing text is a category of
+    /// its own; rows without a target are left out.
     #[default]
+    Auto,
+    /// Refuse them, naming the first.
     Error,
     /// Put the training mean in place of a number; a missing text is a category of its own.
     Mean,
@@ -57,9 +62,12 @@ pub enum FeatureKind {
     Bool(Scale),
     /// Text: one 0/1 number per category.
     OneHot {
-        /// The categories, sorted.
+        /// The categories, sorted. A text that is none of them counts as `(other)`, or, where no category was rare enough in training to make up that
+        /// one, as none: all its numbers are 0.
         categories: Vec<String>,
     },
+    /// 1 where the column has no value, 0 elsewhere: beside columns of numbers that had gaps in training.
+    Indicator,
 }
 
 /// What is to be predicted.

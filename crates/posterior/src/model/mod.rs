@@ -97,7 +97,10 @@ impl Model {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
-        let Encoded { data, .. } = encoder.encode(table, true)?;
+        let Encoded { data, warnings, .. } = encoder.encode(table, true)?;
+        if start.is_some() {
+            warnings.iter().for_each(|w| observer.warn(w));
+        }
         let (rows, key) = (data.rows, Key::new(seed));
         let mut plan = recipe.with_default_method(&encoder, rows)?.plan(&encoder)?;
         let mut mixing = None;

@@ -8,6 +8,7 @@ mod closed_form;
 mod conformance;
 mod data_damaged;
 mod data_encode;
+mod data_tables;
 mod diagnose;
 mod diagnosis;
 mod distances;
