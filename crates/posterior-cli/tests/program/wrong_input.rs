@@ -128,8 +128,8 @@ fn cells_that_cannot_be_used() {
     fit(&xy("11,many\n"), target, &["data.csv, line 12, column 'y'", "'many'"]);
     let strict = [target, &["--missing", "error"]].concat();
     fit(&xy("NaN,3\n"), &strict, &["data.csv, line 12, column 'x'", "missing", "--missing"]);
-    fit(&xy("11,NaN\n"), target, &["data.csv, line 12, column 'y'", "missing", "--missing drop"]);
-    fit(&xy(",3\n"), target, &["data.csv, line 12, column 'x'", "missing"]);
+    fit(&xy("11,NaN\n"), &strict, &["data.csv, line 12, column 'y'", "missing", "--missing drop"]);
+    fit(&xy(",3\n"), &strict, &["data.csv, line 12, column 'x'", "missing"]);
     fit(&xy("inf,3\n"), target, &["data.csv, line 12, column 'x'", "inf is not finite"]);
     fit(&xy("11,-Infinity\n"), target, &["data.csv, line 12, column 'y'", "-Infinity is not finite"]);
     fit(&xy("1e300,3\n"), target, &["data.csv, line 12, column 'x'", "1e300", "too large"]);
@@ -139,7 +139,7 @@ fn cells_that_cannot_be_used() {
     one_sentence(
         &[("d.csv", &bytes)],
         &["fit", "d.csv", "--target", "y", "--out", "old.st"],
-        &["d.csv, line 12", "UTF-8"],
+        &["d.csv, line 12, column 'x'", "'ÿþ'", "numeric"],
     );
 }
 

@@ -1,5 +1,6 @@
 //! Single cells: as numbers, as labels, and missing ones.
 
+use super::recognise::yes_or_no;
 use super::schema::{LabelKind, Missing};
 use super::table::{CORRECT, Column, Table, number_text, show, text_among_numbers};
 use crate::error::{Error, Result};
@@ -8,7 +9,7 @@ use crate::nn::Shape;
 /// Beyond this a number's square is at the edge of what a double holds.
 const LARGEST: f64 = 1e150;
 
-/// A cell as a number; NaN where it is missing. Where `is_bool`, true and false are 1 and 0, and nothing else will do.
+/// A cell as a number; NaN where it is missing. Where `is_bool`, true and false, yes and no, are 1 and 0, and nothing else will do.
 pub(super) fn number(column: &Column, row: usize, is_bool: bool) -> Result<f64> {
     let bit = |b: bool| f64::from(u8::from(b));
     let value = match column {
@@ -16,8 +17,7 @@ pub(super) fn number(column: &Column, row: usize, is_bool: bool) -> Result<f64> 
         Column::Text(v) => match v[row].as_deref().map(str::trim) {
             None => f64::NAN,
             Some(cell) => match cell.parse::<f64>() {
-                _ if is_bool && cell.eq_ignore_ascii_case("true") => 1.0,
-                _ if is_bool && cell.eq_ignore_ascii_case("false") => 0.0,
+                _ if is_bool && yes_or_no(cell).is_some() => bit(yes_or_no(cell) == Some(true)),
                 Ok(v) if v.is_finite() => v,
                 _ if is_bool => return Err(not_bool(cell)),
                 _ => return Err(text_among_numbers(cell, CORRECT)),

@@ -5,6 +5,7 @@
 //! category) is met by the same rules, and told. An [`Encoder`] goes into the model file; it holds no training row.
 
 use super::cells::{MissingFix, few, kept, label, number, size_text, whole};
+use super::dates::moment;
 use super::scale::Scale;
 use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, OTHER, Target, TargetKind};
 use super::table::{Column, ReadOptions, Table, show};
@@ -40,6 +41,9 @@ pub struct Encoder {
     pub missing: Missing,
     /// Columns of the training table that are not used, and so no surprise in another table.
     pub unused: Vec<String>,
+    /// The column that holds the weights of training rows; other tables need not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
 }
 
 /// An encoded table.
@@ -71,7 +75,7 @@ impl Encoder {
             match &mut self.inputs {
                 Inputs::Columns(features) => features.iter_mut().for_each(|f| match &mut f.kind {
                     FeatureKind::Standard(own) | FeatureKind::Bool(own) => *own = scale,
-                    FeatureKind::OneHot { .. } | FeatureKind::Indicator => {}
+                    FeatureKind::OneHot { .. } | FeatureKind::Date(_) | FeatureKind::Indicator => {}
                 }),
                 Inputs::Images { scale: own, .. } => *own = scale,
             }
@@ -107,6 +111,7 @@ impl Encoder {
         let Inputs::Columns(features) = &self.inputs else { return Vec::new() };
         let names = |f: &Feature| match &f.kind {
             FeatureKind::OneHot { categories } => categories.iter().map(|c| format!("{}={c}", f.name)).collect(),
+            FeatureKind::Date(parts) => parts.names(&f.name),
             FeatureKind::Indicator => vec![format!("{}={MISSING}", f.name)],
             _ => vec![f.name.clone()],
         };
@@ -136,7 +141,7 @@ impl Encoder {
             for f in features {
                 match f.kind {
                     FeatureKind::Standard(_) => options.numeric.push(f.name.clone()),
-                    FeatureKind::OneHot { .. } => options.text.push(f.name.clone()),
+                    FeatureKind::OneHot { .. } | FeatureKind::Date(_) => options.text.push(f.name.clone()),
                     FeatureKind::Bool(_) | FeatureKind::Indicator => {}
                 }
             }
@@ -166,6 +171,7 @@ impl Encoder {
                     && features.iter().all(|f| match &f.kind {
                         FeatureKind::Standard(s) | FeatureKind::Bool(s) => s.is_valid(),
                         FeatureKind::OneHot { categories } => distinct(categories),
+                        FeatureKind::Date(parts) => parts.is_valid(),
                         FeatureKind::Indicator => true,
                     })
             }
@@ -191,7 +197,7 @@ impl Encoder {
     /// Encodes a table, with its targets if they are wanted.
     pub fn encode(&self, table: &Table, with_target: bool) -> Result<Encoded> {
         self.check()?;
-        let mut warnings = Vec::new();
+        let mut warnings = table.notes().to_vec();
         let used: Vec<(&str, &Column)> = match &self.inputs {
             Inputs::Columns(features) => {
                 if table.images().is_some() {
@@ -235,7 +241,12 @@ impl Encoder {
             }
             Inputs::Images { scale, .. } => self.encode_images(table, scale, &kept_rows)?,
         };
-        let data = Dataset::new(x, self.input_shape(), y, targets.len());
+        let mut data = Dataset::new(x, self.input_shape(), y, targets.len());
+        if let Some((name, column)) =
+            self.weights.as_ref().and_then(|n| Some((n, table.get(n)?))).filter(|_| with_target)
+        {
+            data.weights = Some(row_weights(table, name, column, &kept_rows)?);
+        }
         Ok(Encoded { data, kept_rows, warnings })
     }
 
@@ -306,6 +317,23 @@ impl Encoder {
                         }
                     }
                 }
+                FeatureKind::Date(parts) => {
+                    for (i, &row) in rows.iter().enumerate() {
+                        let Some(text) = column.text(row) else {
+                            surprises.gaps += usize::from(!indicated.contains(name));
+                            continue;
+                        };
+                        let place = i * width + at;
+                        match moment(&text, parts.order) {
+                            Some(t) => parts.encode(t, &mut x[place..place + parts.width()]),
+                            None if self.missing == Missing::Auto => surprises.unseen(&text),
+                            None => {
+                                let what = format!("'{}' is no date like those of training", show(&text));
+                                return Err(Error::data(what, "correct the cell").at(table.place(row, name)));
+                            }
+                        }
+                    }
+                }
                 FeatureKind::Indicator => {
                     for (i, &row) in rows.iter().enumerate() {
                         x[i * width + at] = f64::from(u8::from(column.is_missing(row)));
@@ -316,6 +344,23 @@ impl Encoder {
             at += feature.kind.width();
         }
         Ok(shared)
+    }
+}
+
+/// The weights of rows, which must all be there.
+fn row_weights(table: &Table, name: &str, column: &Column, rows: &[usize]) -> Result<Arc<[f64]>> {
+    let weight = |row: &usize| {
+        let weight = number(column, *row, false).map_err(|e| e.at(table.place(*row, name)))?;
+        if weight >= 0.0 {
+            return Ok(weight);
+        }
+        let what = if weight.is_nan() { "the weight is missing".to_owned() } else { format!("the weight is {weight}") };
+        Err(Error::data(what, "give every row a weight of 0 or more").at(table.place(*row, name)))
+    };
+    let weights: Arc<[f64]> = rows.iter().map(weight).collect::<Result<_>>()?;
+    match weights.iter().any(|w| *w > 0.0) {
+        true => Ok(weights),
+        false => Err(table.locate(Error::data("all weights are 0", "give some rows weight")).in_column(&show(name))),
     }
 }
 

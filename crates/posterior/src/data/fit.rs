@@ -1,7 +1,9 @@
 //! Learning from the training table how to encode it.
 
 use super::cells::{MissingFix, kept, label, number, whole};
+use super::dates::{self, DateOrder, DateParts};
 use super::encode::Encoder;
+use super::recognise::{holds_yes_and_no, look_like_counts, no_input};
 use super::scale::Scale;
 use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, OTHER, Target, TargetKind};
 use super::table::{Column, Table, number_text, show};
@@ -21,8 +23,6 @@ const FITTING: MissingFix = MissingFix {
     input: "fill it in, or use ⟨missing=auto⟩, ⟨missing=mean⟩ or ⟨missing=drop⟩",
     target: "a target must be there: fill it in, or use ⟨missing=auto⟩ or ⟨missing=drop⟩",
 };
-/// A text column whose values are all distinct is a name, not a category, if it is longer than this.
-const LONGEST_DISTINCT: usize = 50;
 
 /// A category with fewer rows than this is rare: its weights would be the prior's, and an unseen category is like it.
 const RARE: usize = 3;
@@ -57,6 +57,10 @@ pub struct EncodeOptions {
     pub missing: Missing,
     /// Columns to leave out.
     pub ignore: Vec<String>,
+    /// Columns to take as inputs though they look like an index, an identifier or free text, which are left out.
+    pub inputs: Vec<String>,
+    /// Column of the rows' weights in the log-likelihood: 0 or more, and no input.
+    pub weights: Option<String>,
 }
 
 impl EncodeOptions {
@@ -81,7 +85,7 @@ impl Encoder {
     /// Learns the encoding of a training table.
     pub fn fit(table: &Table, options: &EncodeOptions) -> Result<Fitted> {
         table.column(&options.target)?;
-        for name in &options.ignore {
+        for name in options.ignore.iter().chain(&options.inputs).chain(&options.weights) {
             table.column(name)?;
         }
         let names: Vec<&str> = options.target_names().collect();
@@ -99,11 +103,17 @@ impl Encoder {
             return Err(Error::setting(what, "predict every target on its own"));
         }
         let targets = names.iter().map(|n| Ok((*n, table.column(n)?))).collect::<Result<Vec<(&str, &Column)>>>()?;
-        let mut warnings = Vec::new();
-        let mut unused = options.ignore.clone();
-        let ignored: HashSet<&str> = options.ignore.iter().map(String::as_str).collect();
+        let mut warnings = table.notes().to_vec();
+        if let Some(name) = options.weights.as_ref().filter(|w| names.contains(&w.as_str())) {
+            let what = format!("the target '{}' is also to be the weight of its rows", show(name));
+            return Err(Error::setting(what, "choose another column for the weights"));
+        }
+        let mut unused: Vec<String> = options.ignore.iter().chain(&options.weights).cloned().collect();
+        let ignored: HashSet<&str> = options.ignore.iter().chain(&options.weights).map(String::as_str).collect();
         let mut features = Vec::new();
-        for (name, column) in table.columns() {
+        let all_rows: Vec<usize> = (0..table.rows()).collect();
+        let wanted: HashSet<&str> = options.inputs.iter().map(String::as_str).collect();
+        for (place, (name, column)) in table.columns().enumerate() {
             if names.contains(&name) || ignored.contains(name) {
                 continue;
             }
@@ -111,6 +121,12 @@ impl Encoder {
                 unused.push(name.to_owned());
             } else if (0..column.len()).all(|r| column.is_missing(r)) {
                 warnings.push(format!("column '{}' has no values and is left out", show(name)));
+                unused.push(name.to_owned());
+            } else if let Some(why) = no_input(name, place, column).filter(|_| {
+                let declared = wanted.contains(name) || table.is_declared_text(name);
+                !declared && dates::recognise(column, &all_rows).is_none()
+            }) {
+                warnings.push(format!("column '{}' {why}, and is left out", show(name)));
                 unused.push(name.to_owned());
             } else {
                 features.push((name, column));
@@ -139,16 +155,23 @@ impl Encoder {
         let mut gaps = Vec::new();
         for (name, values) in &features {
             let missing = rows.iter().filter(|r| values.is_missing(**r)).count();
-            let indicated = missing > 0 && options.missing == Missing::Auto && !matches!(values, Column::Text(_));
-            if missing > 0 && options.missing == Missing::Auto {
+            let marked = missing > 0 && options.missing == Missing::Auto;
+            if marked {
                 gaps.push(format!("'{}' ({missing})", show(name)));
             }
-            let kind = match feature_kind(table, name, values, &rows, &mut warnings)? {
+            let found = feature_kind(table, name, values, &rows, &mut warnings)?;
+            let indicated = marked && !matches!(found, Some(FeatureKind::OneHot { .. }));
+            let kind = match found {
                 Some(kind) => kind,
                 None if indicated => {
                     let what = "has one value where it has any: whether it has is the input";
                     warnings.push(format!("column '{}' {what}", show(name)));
                     fitted.push(Feature { name: (*name).to_owned(), kind: FeatureKind::Indicator });
+                    continue;
+                }
+                None if options.missing != Missing::Drop => {
+                    warnings.push(format!("column '{}' has values that hardly repeat and is left out", show(name)));
+                    unused.push((*name).to_owned());
                     continue;
                 }
                 None => {
@@ -178,6 +201,14 @@ impl Encoder {
             let found = target_kind(table, name, column, &rows, options)
                 .and_then(|kind| if targets.len() > 1 { real(kind) } else { Ok(kind) });
             let kind = found.map_err(|e| table.locate(e).in_column(&show(name)))?;
+            if let (Column::Number(v), Task::Auto, TargetKind::Real(_)) = (column, options.task, &kind)
+                && look_like_counts(rows.iter().map(|r| v[*r]))
+            {
+                warnings.push(format!(
+                    "the target '{}' holds whole numbers from 0 and is taken as an amount; for counts choose the task 'count' (a Poisson likelihood)",
+                    show(name)
+                ));
+            }
             all.push(Target { name: (*name).to_owned(), kind });
         }
         let target = all.remove(0);
@@ -204,7 +235,8 @@ impl Encoder {
         let mut is_kept = vec![false; table.rows()];
         rows.iter().for_each(|&r| is_kept[r] = true);
         let dropped_rows = (0..table.rows()).filter(|&r| !is_kept[r]).collect();
-        let encoder = Encoder { inputs, target, also: all, missing: options.missing, unused };
+        let encoder =
+            Encoder { inputs, target, also: all, missing: options.missing, unused, weights: options.weights.clone() };
         Ok(Fitted { encoder, warnings, dropped_rows })
     }
 }
@@ -249,11 +281,20 @@ fn feature_kind(
     rows: &[usize],
     warnings: &mut Vec<String>,
 ) -> Result<Option<FeatureKind>> {
-    if let Column::Text(_) = column {
-        let found = categories(name, column, rows, warnings);
-        return found.map_err(|e| table.locate(e).in_column(&show(name)));
+    let words = holds_yes_and_no(column, rows);
+    if let (Column::Text(cells), false) = (column, words) {
+        let found = dates::recognise(column, rows).filter(|_| !table.is_declared_text(name));
+        let Some((order, is_certain)) = found else { return Ok(categories(name, column, rows, warnings)) };
+        let known = rows.iter().filter_map(|r| cells[*r].as_deref());
+        let moments: Vec<f64> = known.filter_map(|cell| dates::moment(cell, order)).collect();
+        if !is_certain {
+            let order = if order == DateOrder::DayMonthYear { "day/month/year" } else { "month/day/year" };
+            let what = "its days and months cannot be told apart";
+            warnings.push(format!("column '{}' holds dates that are read as {order}: {what}", show(name)));
+        }
+        return Ok(DateParts::of(order, &moments).map(FeatureKind::Date));
     }
-    let is_bool = matches!(column, Column::Bool(_));
+    let is_bool = words || matches!(column, Column::Bool(_));
     let value = |&r: &usize| number(column, r, is_bool).map_err(|e| e.at(table.place(r, name)));
     let values = rows.iter().map(value).collect::<Result<Vec<f64>>>()?;
     let scale = Scale::of(values.iter().copied().filter(|v| !v.is_nan()));
@@ -261,15 +302,10 @@ fn feature_kind(
 }
 
 /// The categories of a text column, rare ones as one; none if there is only one.
-fn categories(name: &str, column: &Column, rows: &[usize], warnings: &mut Vec<String>) -> Result<Option<FeatureKind>> {
+fn categories(name: &str, column: &Column, rows: &[usize], warnings: &mut Vec<String>) -> Option<FeatureKind> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for &row in rows {
         *counts.entry(column.text(row).unwrap_or_else(|| MISSING.to_owned())).or_default() += 1;
-    }
-    let n = counts.len();
-    if n == rows.len() && n > LONGEST_DISTINCT {
-        let what = format!("the text column has {n} different values in {} rows", rows.len());
-        return Err(Error::data(what, "leave it out with ⟨ignore⟩"));
     }
     let pooled = |count: usize, least: usize| count < least && rows.len() >= POOLED_FROM;
     let mut least = RARE;
@@ -286,7 +322,7 @@ fn categories(name: &str, column: &Column, rows: &[usize], warnings: &mut Vec<St
         ));
         counts.insert(OTHER.to_owned(), 0);
     }
-    Ok((counts.len() > 1).then(|| FeatureKind::OneHot { categories: counts.into_keys().collect() }))
+    (counts.len() > 1).then(|| FeatureKind::OneHot { categories: counts.into_keys().collect() })
 }
 
 /// One of several targets: they share a likelihood, which is one of real numbers.
@@ -310,11 +346,16 @@ fn target_kind(
     let is_number = matches!(column, Column::Number(_));
     let task = match options.task {
         Task::Auto if is_number && table.images().is_none() => Task::Regression,
+        Task::Auto if dates::recognise(column, rows).is_some() => Task::Regression,
         Task::Auto => Task::Classification,
         task => task,
     };
     if task == Task::Classification {
         return classes(column, rows);
+    }
+    if !is_number && dates::recognise(column, rows).is_some() {
+        let fix = "give a number in its place, such as the days since a date, or choose another target";
+        return Err(Error::data("the target holds dates, which cannot be predicted", fix));
     }
     if !is_number {
         let what = if matches!(column, Column::Text(_)) { "text" } else { "true and false" };

@@ -1,5 +1,6 @@
 //! How each column of the training table is encoded: what the model file keeps of it.
 
+use super::dates::DateParts;
 use super::scale::Scale;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,8 @@ pub enum FeatureKind {
         /// one, as none: all its numbers are 0.
         categories: Vec<String>,
     },
+    /// A date, as elapsed time, year, season, weekday and hour.
+    Date(DateParts),
     /// 1 where the column has no value, 0 elsewhere: beside columns of numbers that had gaps in training.
     Indicator,
 }
@@ -116,6 +119,7 @@ impl FeatureKind {
     pub fn width(&self) -> usize {
         match self {
             FeatureKind::OneHot { categories } => categories.len(),
+            FeatureKind::Date(parts) => parts.width(),
             _ => 1,
         }
     }

@@ -1,6 +1,6 @@
 //! Tables as people have them: gaps, unseen and rare categories, told in notes and met by what was learnt.
 
-use posterior::data::{EncodeOptions, Encoder, Fitted, Missing, ReadOptions, Table};
+use posterior::data::{Column, EncodeOptions, Encoder, Fitted, Missing, ReadOptions, Table};
 
 fn table(text: &str) -> Table {
     let folder = tempfile::tempdir().unwrap();
@@ -96,4 +96,109 @@ fn rare_categories_share_a_level_that_unseen_ones_join() {
     // What was rare is known by its level only, and met like any other that is new.
     let told = notes(&f.encoder, "s\nnew\na\n");
     assert_eq!(told, ["column 's': 1 row has a value that training never met, such as 'new'; it counts as '(other)'"]);
+}
+
+/// 60 rows: the first cells as given by `cells`, then a number x, a target y.
+fn sixty(head: &str, cells: impl Fn(usize) -> String) -> String {
+    (0..60).fold(format!("{head},x,y\n"), |t, i| t + &format!("{},{},{}.5\n", cells(i), i * 7 % 11, i % 13))
+}
+
+#[test]
+fn indices_identifiers_and_free_text_are_left_out_with_a_note() {
+    let cells = |i: usize| format!("{i},{},n{i},it was number {i} of many", i * 37 % 60 + 1000);
+    let text = sixty(",customer_id,name,remark", cells);
+    let f = fit(&text);
+    assert_eq!(f.encoder.feature_names(), ["x"]);
+    assert_eq!(
+        f.warnings,
+        [
+            "column 'column_1' is an index: it counts the rows, and is left out",
+            "column 'customer_id' is an identifier, and is left out",
+            "column 'name' is an identifier: its values do not repeat, and is left out",
+            "column 'remark' is free text, and is left out",
+        ]
+    );
+    assert!(f.encoder.encode(&table(&text), true).unwrap().warnings.is_empty());
+    let asked = EncodeOptions { inputs: vec!["customer_id".into()], ..options() };
+    assert_eq!(Encoder::fit(&table(&text), &asked).unwrap().encoder.feature_names(), ["customer_id", "x"]);
+    let counts = (0..60).fold("x,y\n".to_owned(), |t, i| t + &format!("{}.5,{}\n", i % 9, i * i % 23));
+    assert_eq!(
+        fit(&counts).warnings,
+        [
+            "the target 'y' holds whole numbers from 0 and is taken as an amount; for counts choose the task 'count' (a Poisson likelihood)"
+        ]
+    );
+}
+
+#[test]
+fn a_hundred_thousand_levels_are_no_wall() {
+    let level = |i: usize| if i.is_multiple_of(4) { "often".to_owned() } else { format!("l{}", i / 3) };
+    let text = (0..300_000).fold("s,x,y\n".to_owned(), |t, i| t + &format!("{},{},{}\n", level(i), i % 7, i % 5));
+    let f = fit(&text);
+    assert_eq!(f.encoder.feature_names().len(), 3, "{:?}", f.encoder.feature_names().len());
+    assert!(f.warnings[0].contains("share the level '(other)'"), "{:?}", f.warnings);
+}
+
+#[test]
+fn words_for_yes_and_no_are_one_input_and_stay_names_of_classes() {
+    let text = sixty("smoker", |i| ["Yes", "no", "y"][i % 3].to_owned());
+    let encoder = fit(&text).encoder;
+    assert_eq!(encoder.feature_names(), ["smoker", "x"]);
+    let x = rows(&encoder, "smoker,x\nYES,1\nN,1\n,1\n");
+    assert!(x[0][0] > 0.0 && x[1][0] < 0.0 && x[2][0] == 0.0);
+    let asked = EncodeOptions { target: "smoker".into(), ..EncodeOptions::default() };
+    let words = sixty("smoker", |i| ["yes", "no"][i % 2].to_owned());
+    assert_eq!(Encoder::fit(&table(&words), &asked).unwrap().encoder.class_names(), ["no", "yes"]);
+}
+
+#[test]
+fn dates_become_season_weekday_hour_and_elapsed_time() {
+    // Days 0, 20, 40 … after 2020-01-01 at two times of day.
+    let date = |i: usize| {
+        let (month, day) = (i % 12 + 1, i % 28 + 1);
+        format!("{}-{month:02}-{day:02} {}:30", 2020 + i / 24, ["06", "18"][i % 2])
+    };
+    let f = fit(&sixty("when", date));
+    let names = ["elapsed", "year", "season_sin", "season_cos", "weekday_sin", "weekday_cos", "hour_sin", "hour_cos"];
+    let expected: Vec<String> = names.iter().map(|n| format!("when:{n}")).chain(["x".to_owned()]).collect();
+    assert_eq!(f.encoder.feature_names(), expected);
+    assert!(f.warnings.is_empty(), "{:?}", f.warnings);
+    let again: Encoder = serde_json::from_str(&serde_json::to_string(&f.encoder).unwrap()).unwrap();
+    assert_eq!(again, f.encoder);
+    // A later year goes on in elapsed time and turns in the season: 2031-01-01 is a Wednesday, 06:00 a quarter of a day.
+    let x = rows(&f.encoder, "when,x\n2031-01-01 06:00,1\n2031-01-02 06:00,1\nsoon,1\n");
+    assert!(x[0][0] > 3.0 && x[0][0] < x[1][0] && x[0][1] > 3.0);
+    let quarter = std::f64::consts::TAU * 0.25 / 365.25;
+    assert!((x[0][2] - quarter.sin()).abs() < 1e-12 && (x[0][3] - quarter.cos()).abs() < 1e-12); // rounding
+    let wednesday = std::f64::consts::TAU * 2.0 / 7.0;
+    assert!((x[0][4] - wednesday.sin()).abs() < 1e-12 && (x[0][6] - 1.0).abs() < 1e-9);
+    assert_eq!(x[2][..8], [0.0; 8]);
+    // Days without times have no hour; months that cannot be told are said.
+    let f = fit(&sixty("when", |i| format!("{}/{}/2020", i % 12 + 1, i % 12 + 1)));
+    assert_eq!(f.warnings.len(), 1);
+    assert!(f.warnings[0].contains("read as") && f.warnings[0].contains("cannot be told apart"), "{:?}", f.warnings);
+    assert!(!f.encoder.feature_names().iter().any(|n| n.contains("hour") || n.contains("year")));
+    // A date is no target.
+    let asked = EncodeOptions { target: "when".into(), ..EncodeOptions::default() };
+    let error = Encoder::fit(&table(&sixty("when", date)), &asked).unwrap_err().to_string();
+    assert!(error.ends_with("column 'when': the target holds dates, which cannot be predicted; give a number in its place, such as the days since a date, or choose another target"), "{error}");
+}
+
+#[test]
+fn numbers_with_signs_are_numbers_when_they_are_read_again() {
+    let text = sixty("price,share", |i| format!("\"$1,{:03}\",{}%", i * 13 % 100, i % 9));
+    let t = table(&text);
+    assert!(matches!(t.column("price").unwrap(), Column::Number(v) if v[1] == 1013.0));
+    let encoder = fit(&text).encoder;
+    assert_eq!(encoder.feature_names(), ["price", "share", "x"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.csv");
+    std::fs::write(&path, "price,share,x\n\"$1,013\",1%,2\n1013,1,2\n").unwrap();
+    let new = Table::read(&path, &encoder.read_options());
+    // A column of numbers takes a sign or not, but not both ways of writing a percentage.
+    assert!(new.is_err_and(|e| e.to_string().contains("column 'share'")));
+    std::fs::write(&path, "price,share,x\n\"$1,013\",1%,2\n1013,2%,2\n").unwrap();
+    let new = Table::read(&path, &encoder.read_options()).unwrap();
+    let x = encoder.encode(&new, false).unwrap().data.x.to::<f64>();
+    assert_eq!(x[0], x[3]);
 }
