@@ -1,10 +1,12 @@
 //! The command line: every command with its flags.
 
+mod check;
 mod decide;
 pub mod flags;
 mod judge;
 mod model;
 
+pub use check::Check;
 pub use decide::{Decide, Query, Suggest, Update};
 pub use judge::{Attack, Calibrate, Compare, Ood};
 pub use model::{Compress, Diagnose, Draws, Inspect};
@@ -28,6 +30,8 @@ pub struct Cli {
 pub enum Command {
     /// The tour: makes a small data set with a gap, fits MAP and mean-field, writes a page with pictures
     Demo(Demo),
+    /// Says what is in a data file, what a fit will do with each column, and what looks wrong
+    Check(Check),
     /// Fits a Bayesian neural network to a data file
     Fit(Fit),
     /// Takes the weights of a network trained in PyTorch, so that Laplace and evaluation work on it
@@ -126,7 +130,7 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 /// How a data file is read.
 #[derive(Debug, Clone, Args)]
 pub struct Data {
-    /// CSV (comma, semicolon, tab), Parquet, NPY, NPZ or IDX images (gz or not)
+    /// CSV (comma, semicolon, tab), JSON lines, Parquet, NPY, NPZ or IDX images; text also as gz or zst; - is standard input
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// Labels of IDX images [default: the file named like DATA with labels-idx1 for images-idx3]
@@ -177,12 +181,18 @@ pub struct Target {
     /// Text and true/false mean classification, numbers regression, unless this says otherwise
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "regression", "classification", "count"])]
     pub task: String,
-    /// Empty cells: an error that names the cell, replaced by the column's mean, or their rows left out
-    #[arg(long, value_name = "HOW", default_value = "error", value_parser = ["error", "mean", "drop"])]
+    /// Empty cells: auto (numbers take the column's mean and an input that marks them, categories a level of their own), mean (without the mark), drop (their rows are left out) or error
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ["auto", "mean", "drop", "error"])]
     pub missing: String,
     /// A column to leave out; may be given more than once
     #[arg(long, value_name = "COLUMN")]
     pub ignore: Vec<String>,
+    /// A column to take as an input though it looks like an index, an identifier or free text; may be given more than once
+    #[arg(long, value_name = "COLUMN")]
+    pub input: Vec<String>,
+    /// A column of weights of the rows in the likelihood: 0 or more; it is no input
+    #[arg(long, value_name = "COLUMN")]
+    pub weights: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -220,11 +230,27 @@ pub struct Fit {
     /// Go on from this checkpoint, with the same data and settings; it is kept up to date unless --checkpoint names another file
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
+    /// Also score the fit on this fraction of the rows, as in 0.2, by a second fit to the others; the model is fitted to all rows
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = parse_fraction, conflicts_with = "start")]
+    pub holdout: f64,
+    /// With --holdout, hold back whole groups of rows that have the same value in this column; the column is no input
+    #[arg(long, value_name = "COLUMN", requires = "holdout")]
+    pub group: Option<String>,
+    /// With --holdout, hold back the last rows by this column of numbers or dates
+    #[arg(long, value_name = "COLUMN", requires = "holdout", conflicts_with = "group")]
+    pub time: Option<String>,
     /// Where the model goes
     #[arg(long, value_name = "MODEL", default_value = "model.safetensors")]
     pub out: PathBuf,
     #[command(flatten)]
     pub common: Common,
+}
+
+fn parse_fraction(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
+        _ => Err("it takes a number from 0 to 0.5, as in 0.2".into()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -283,6 +309,9 @@ pub struct Predict {
     /// One pass of means and variances instead of draws: fast; dense networks under a diagonal Gaussian
     #[arg(long)]
     pub moments: bool,
+    /// A column of DATA to write before the predictions, such as an identifier; may be given more than once
+    #[arg(long, value_name = "COLUMN")]
+    pub keep: Vec<String>,
     /// Write text as it is: without this, a ' stands in the CSV before text that a spreadsheet would run as a formula
     #[arg(long)]
     pub raw: bool,
@@ -430,6 +459,7 @@ impl Command {
             Command::Compress(a) => &a.common,
             Command::Diagnose(a) => &a.common,
             Command::Draws(a) => &a.common,
+            Command::Check(a) => &a.common,
             Command::Selftest(a) => &a.common,
         }
     }

@@ -21,6 +21,12 @@ pub struct Compare {
     /// A file whose line i holds the test rows of split i, counted from 0
     #[arg(long, value_name = "FILE")]
     pub test_rows: Option<PathBuf>,
+    /// Keep rows that have the same value in this column in the same fold; the column is no input
+    #[arg(long, value_name = "COLUMN", conflicts_with = "test_rows")]
+    pub group: Option<String>,
+    /// Predict later rows from earlier ones by this column of numbers or dates: the rows are cut into K + 1 periods, and each but the first is predicted from all before it
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["test_rows", "group"])]
+    pub time: Option<String>,
     /// Stop after so many seconds; what is not done by then is said
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub budget: Option<f64>,

@@ -12,12 +12,14 @@ use posterior::model::Model;
 use posterior::predict::Predictive;
 use posterior::rng::Key;
 use posterior::score::{
-    LEVELS, Needs, Rated, ScoreBuilder, Scored, pit_histogram, rate, reliability, risk_coverage_curve,
+    Confusion, LEVELS, Needs, Rated, ScoreBuilder, Scored, pit_histogram, rate, reliability, risk_coverage_curve,
 };
 use serde_json::{Map, Value, json};
 
 /// Parts of the histogram of probability integral transforms.
 const PIT_BINS: usize = 20;
+/// Most classes whose confusion matrix is shown as text; JSON has all.
+const MOST_SHOWN: usize = 20;
 /// Points of the risk–coverage curve.
 const CURVE: usize = 100;
 
@@ -51,8 +53,22 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
         let page = evaluate_report::page(args, &model, table, &scored, &rated, &targets);
         artifact::write_file(path, page.html().as_bytes())?;
     }
+    let classes = model.encoder.class_names();
+    let confusion = Confusion::new(&scored, classes.len()).map(|c| (c, classes));
     if args.common.json {
-        return json(&as_json(&scored, &rated, &targets, &conformal));
+        let mut value = as_json(&scored, &rated, &targets, &conformal);
+        if let Some((c, classes)) = &confusion {
+            let each =
+                |f: fn(&Confusion, usize) -> Option<f64>| (0..classes.len()).map(|k| f(c, k)).collect::<Vec<_>>();
+            value["confusion"] = json!({
+                "classes": classes,
+                "counts": c.counts,
+                "precision": each(Confusion::precision),
+                "recall": each(Confusion::recall),
+                "f1": each(Confusion::f1),
+            });
+        }
+        return json(&value);
     }
     let mut rows: Vec<Vec<String>> = rated.iter().map(cells).collect();
     rows.extend(conformal.iter().map(|c| {
@@ -64,6 +80,19 @@ pub fn run(args: &Evaluate) -> anyhow::Result<()> {
     }));
     let head = ["score", "value", "± std error", "what it is"];
     print(&format!("{} rows\n{}", grouped(scored.rows()), table(&head, &rows)))?;
+    if let Some((c, classes)) = confusion.filter(|(c, _)| c.counts.len() <= MOST_SHOWN) {
+        let head: Vec<&str> = ["true class"]
+            .into_iter()
+            .chain(classes.iter().map(String::as_str))
+            .chain(["precision", "recall", "F1"])
+            .collect();
+        let row = |(k, name): (usize, &String)| {
+            let scores = [c.precision(k), c.recall(k), c.f1(k)].map(|v| v.map_or(String::new(), number));
+            std::iter::once(name.clone()).chain(c.counts[k].iter().map(|n| grouped(*n))).chain(scores).collect()
+        };
+        let rows: Vec<Vec<String>> = classes.iter().enumerate().map(row).collect();
+        print(&format!("\nRows by true class (down) and predicted class (across)\n{}", table(&head, &rows)))?;
+    }
     if !targets.is_empty() {
         let (head, rows) = target_table(&targets);
         let head: Vec<&str> = head.iter().map(String::as_str).collect();

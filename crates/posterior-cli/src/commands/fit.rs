@@ -1,5 +1,6 @@
 //! `posterior fit DATA --target COL`: fits a model and writes its file.
 
+use super::holdout::HeldOut;
 use super::{AnswerIsNo, data_files, encode_options, read, recipe, target_names};
 use crate::checkpoint::CheckpointFile;
 use crate::cli::Fit;
@@ -8,7 +9,7 @@ use crate::progress::{Terminal, notes, stop_fit_on_interrupt};
 use anyhow::bail;
 use posterior::ErrorKind;
 use posterior::artifact;
-use posterior::data::{Column, Table, TargetKind};
+use posterior::data::{Column, EncodeOptions, Table, TargetKind};
 use posterior::diagnose::Diagnosis;
 use posterior::model::{FEW, LayerPrior, Model, Recipe};
 use posterior::posterior::{Chain, Chains};
@@ -33,12 +34,20 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
     if args.recipe.kernel.is_some() && recipe.method.name.is_none() {
         bail!("--kernel is for a Gaussian process; add --method gp, or leave it out");
     }
+    let options = match &start {
+        Some(_) => None,
+        None => {
+            let mut options = encode_options(&args.target, &table)?;
+            options.ignore.extend(args.group.clone());
+            Some(options)
+        }
+    };
     let fitted = match &start {
         Some(start) => {
             check_target(args, &target_names(&start.encoder))?;
             Model::fit_from(start, &recipe, &table, seed, &mut terminal)
         }
-        None => Model::fit(&recipe, &table, &encode_options(&args.target, &table)?, seed, &mut terminal),
+        None => Model::fit(&recipe, &table, options.as_ref().unwrap_or(&EncodeOptions::default()), seed, &mut terminal),
     };
     let mut file = terminal.file.take();
     terminal.done();
@@ -48,8 +57,7 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
         }
         (fitted, _) => fitted?,
     };
-    if args.target.task == "auto" && start.is_none() {
-        let options = encode_options(&args.target, &table)?;
+    if let Some(options) = options.as_ref().filter(|_| args.target.task == "auto") {
         notes(
             &args.common,
             &looks_like_classes(&table, &options.target)
@@ -72,10 +80,20 @@ pub fn run(args: &Fit) -> anyhow::Result<()> {
         Some(_) => Some(Diagnosis::new(&model, None, 0, Key::new(seed))?),
         None => None,
     };
+    let held_out = match options.as_ref().filter(|_| args.holdout > 0.0) {
+        Some(options) => Some(HeldOut::of(args, &recipe, &table, options, &model)?),
+        None => None,
+    };
     if args.common.json {
-        json(&as_json(&model, check.as_ref(), &args.out))?;
+        let mut value = as_json(&model, check.as_ref(), &args.out);
+        if let Some(held_out) = &held_out {
+            value["holdout"] = held_out.as_json();
+        }
+        json(&value)?;
     } else if !args.common.quiet {
-        print(&facts(&rows(&model, check.as_ref(), &recipe, &args.out)))?;
+        let mut rows = rows(&model, check.as_ref(), &recipe, &args.out);
+        rows.extend(held_out.iter().map(|h| ("held out", h.line())));
+        print(&facts(&rows))?;
     }
     if let Some(sentence) = model.chains().and_then(wrong) {
         note(&format!("posterior: {sentence}"));

@@ -2,6 +2,7 @@
 
 mod attack;
 mod calibrate;
+mod check;
 mod compare;
 mod compress;
 mod decide;
@@ -14,6 +15,7 @@ mod evaluate;
 mod evaluate_report;
 mod fit;
 mod gradients;
+mod holdout;
 mod import;
 mod inspect;
 mod methods;
@@ -51,6 +53,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Demo(args) if args.tour.as_deref() == Some("hmc") => demo_hmc::run(args),
         Command::Demo(args) if args.tour.is_some() => demo_kl::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Check(args) => check::run(args),
         Command::Fit(args) => fit::run(args),
         Command::Import(args) => import::run(args),
         Command::Predict(args) => predict::run(args),
@@ -80,6 +83,9 @@ fn read(data: &Data, encoder: Option<&Encoder>) -> anyhow::Result<Table> {
     let mut options = encoder.map(Encoder::read_options).unwrap_or_default();
     options.labels = data.labels.clone();
     options.text.extend_from_slice(&data.text);
+    if data.data == Path::new("-") {
+        return Ok(Table::read_from(std::io::stdin().lock(), "standard input", &options)?);
+    }
     Ok(Table::read(&data.data, &options)?)
 }
 
@@ -117,9 +123,12 @@ fn encode_options(target: &Target, table: &Table) -> anyhow::Result<EncodeOption
         missing: match target.missing.as_str() {
             "mean" => Missing::Mean,
             "drop" => Missing::Drop,
-            _ => Missing::Error,
+            "error" => Missing::Error,
+            _ => Missing::Auto,
         },
         ignore: target.ignore.clone(),
+        inputs: target.input.clone(),
+        weights: target.weights.clone(),
     })
 }
 

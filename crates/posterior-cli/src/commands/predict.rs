@@ -6,7 +6,7 @@ use crate::output::{check_writable, for_terminal, json_text};
 use crate::progress::notes;
 use posterior::apply::calibrate::Calibration;
 use posterior::artifact;
-use posterior::data::{Encoded, Target, TargetKind, guarded};
+use posterior::data::{Column, Encoded, Table, Target, TargetKind, guarded};
 use posterior::fitted::How;
 use posterior::model::Model;
 use posterior::predict::Predictive;
@@ -31,7 +31,11 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
     let inputs = data_files(&args.data.data, args.data.labels.as_ref()).into_iter().chain([args.model.clone()]);
     args.out.as_deref().map_or(Ok(()), |out| check_writable(out, inputs))?;
     let model = artifact::load(&args.model)?;
-    let table = read(&args.data, Some(&model.encoder))?;
+    // What is passed through stays as it is written: 007 is no number.
+    let mut data = args.data.clone();
+    data.text.extend_from_slice(&args.keep);
+    let table = read(&data, Some(&model.encoder))?;
+    let kept = Kept::of(&args.keep, &table, &names(&model))?;
     let encoded = model.encoder.encode(&table, false)?;
     let rows = table.rows();
     drop(table);
@@ -56,7 +60,8 @@ pub fn run(args: &Predict) -> anyhow::Result<()> {
         rows,
         how: how(&model, args.draws, args.moments, &args.common),
         interval: args.interval,
-        names: names(&model),
+        names: args.keep.iter().cloned().chain(names(&model)).collect(),
+        kept,
         json: args.common.json,
         raw: args.raw,
         terminal: args.out.is_none() && io::stdout().is_terminal(),
@@ -85,7 +90,9 @@ struct Job<'a> {
     rows: usize,
     how: How,
     interval: f64,
+    /// Of all columns, those that are passed through first.
     names: Vec<String>,
+    kept: Kept,
     json: bool,
     /// Whether text that a spreadsheet would run as a formula is left as it is.
     raw: bool,
@@ -135,8 +142,8 @@ impl Job<'_> {
             let places = self.encoded.kept_rows.get(part).unwrap_or_default();
             let mut lines = Vec::with_capacity(cells.len());
             for (place, cells) in places.iter().zip(cells) {
-                lines.extend((next..*place).map(|_| self.empty()));
-                lines.push(cells);
+                lines.extend((next..*place).map(|row| self.empty(row)));
+                lines.push(self.kept.before(*place, cells));
                 next = place + 1;
             }
             let head = head.take().unwrap_or_default();
@@ -145,7 +152,7 @@ impl Job<'_> {
         });
         failed.map_or(Ok(()), Err)?;
         done?;
-        let rest: Vec<Vec<Cell>> = (next..self.rows).map(|_| self.empty()).collect();
+        let rest: Vec<Vec<Cell>> = (next..self.rows).map(|row| self.empty(row)).collect();
         self.put(out, &rest, self.rows)?;
         if self.json {
             out.write_all(b"]}\n")?;
@@ -153,8 +160,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn empty(&self) -> Vec<Cell> {
-        self.names.iter().map(|_| Cell::Empty).collect()
+    fn empty(&self, row: usize) -> Vec<Cell> {
+        self.kept.before(row, self.names.iter().skip(self.kept.0.len()).map(|_| Cell::Empty).collect())
     }
 
     /// Text as whoever reads it may see it: names of classes come from files too.
@@ -196,6 +203,27 @@ impl Job<'_> {
             })
             .collect();
         texts.iter().try_for_each(|text| out.write_all(text))
+    }
+}
+
+/// Columns of the table that are written before the predictions, as they are.
+struct Kept(Vec<Column>);
+
+impl Kept {
+    fn of(names: &[String], table: &Table, predicted: &[String]) -> anyhow::Result<Kept> {
+        for (i, name) in names.iter().enumerate() {
+            if predicted.contains(name) || names[..i].contains(name) {
+                anyhow::bail!(
+                    "--keep {name}: the predictions would have two columns of this name; rename it in the data"
+                );
+            }
+        }
+        Ok(Kept(names.iter().map(|name| Ok(table.column(name)?.clone())).collect::<anyhow::Result<_>>()?))
+    }
+
+    fn before(&self, row: usize, cells: Vec<Cell>) -> Vec<Cell> {
+        let kept = self.0.iter().map(|column| column.text(row).map_or(Cell::Empty, Cell::Text));
+        if self.0.is_empty() { cells } else { kept.chain(cells).collect() }
     }
 }
 

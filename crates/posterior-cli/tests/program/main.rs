@@ -17,6 +17,7 @@ mod output;
 mod report;
 mod sampling;
 mod select;
+mod tables;
 mod targets;
 mod trust;
 mod wrong_input;

@@ -126,9 +126,10 @@ fn cells_that_cannot_be_used() {
     fit(&xy("11\n"), target, &["data.csv, line 12:", "2 cells", "1"]);
     fit(&xy("eleven,3\n"), target, &["data.csv, line 12, column 'x'", "'eleven'", "numeric"]);
     fit(&xy("11,many\n"), target, &["data.csv, line 12, column 'y'", "'many'"]);
-    fit(&xy("NaN,3\n"), target, &["data.csv, line 12, column 'x'", "missing", "--missing"]);
-    fit(&xy("11,NaN\n"), target, &["data.csv, line 12, column 'y'", "missing", "--missing drop"]);
-    fit(&xy(",3\n"), target, &["data.csv, line 12, column 'x'", "missing"]);
+    let strict = [target, &["--missing", "error"]].concat();
+    fit(&xy("NaN,3\n"), &strict, &["data.csv, line 12, column 'x'", "missing", "--missing"]);
+    fit(&xy("11,NaN\n"), &strict, &["data.csv, line 12, column 'y'", "missing", "--missing drop"]);
+    fit(&xy(",3\n"), &strict, &["data.csv, line 12, column 'x'", "missing"]);
     fit(&xy("inf,3\n"), target, &["data.csv, line 12, column 'x'", "inf is not finite"]);
     fit(&xy("11,-Infinity\n"), target, &["data.csv, line 12, column 'y'", "-Infinity is not finite"]);
     fit(&xy("1e300,3\n"), target, &["data.csv, line 12, column 'x'", "1e300", "too large"]);
@@ -138,7 +139,7 @@ fn cells_that_cannot_be_used() {
     one_sentence(
         &[("d.csv", &bytes)],
         &["fit", "d.csv", "--target", "y", "--out", "old.st"],
-        &["d.csv, line 12", "UTF-8"],
+        &["d.csv, line 12, column 'x'", "'ÿþ'", "numeric"],
     );
 }
 
@@ -159,21 +160,13 @@ fn data_one_cannot_learn_from() {
 fn rows_to_predict_that_do_not_fit_the_model() {
     predict("size,age,district\n50,3,east\n", &["data.csv", "no column 'garden'"]);
     predict("sise,age,district,garden\n50,3,east,true\n", &["no column 'size'", "did you mean 'sise'?"]);
-    predict(
-        "size,age,district,garden\n50,3,east,true\n60,4,west,true\n",
-        &["data.csv, line 3, column 'district'", "'west'", "east, north, south"],
-    );
     predict("size,age,district,garden\nbig,3,east,true\n", &["data.csv, line 2, column 'size'", "'big'"]);
-    predict("size,age,district,garden\n5,3,east,maybe\n", &["data.csv, line 2, column 'garden'", "'maybe'"]);
-    predict("size,age,district,garden\n,3,east,true\n", &["data.csv, line 2, column 'size'", "missing"]);
     // What to do is what this command can do.
     let known = succeed(Path::new("."), &["predict", "--help"]).stdout;
-    for text in ["size,age,district,garden\n,3,east,true\n", "size,age,district,garden\nbig,3,east,true\n"] {
-        let files: &[(&str, &[u8])] = &[("m", model()), ("d.csv", text.as_bytes())];
-        let said = refused(files, &["predict", "m", "d.csv"], &[]);
-        let flags = said.split_whitespace().filter(|w| w.starts_with("--"));
-        flags.for_each(|flag| assert!(known.contains(flag), "{flag}: {said}"));
-    }
+    let files: &[(&str, &[u8])] = &[("m", model()), ("d.csv", b"size,age,district,garden\nbig,3,east,true\n")];
+    let said = refused(files, &["predict", "m", "d.csv"], &[]);
+    let flags = said.split_whitespace().filter(|w| w.starts_with("--"));
+    flags.for_each(|flag| assert!(known.contains(flag), "{flag}: {said}"));
     predict("size,age,district,garden\n", &["data.csv", "no rows"]);
     let text = b"size,age,district,garden\n50,3,east,true\n";
     let files: &[(&str, &[u8])] = &[("m", model()), ("d.csv", text)];
@@ -298,7 +291,7 @@ fn wrong_flags_are_told_with_the_right_ones() {
     flags(&[fit, &["--seed", "1", "--seed", "2"]].concat(), &["'--seed <N>' cannot be used twice"]);
     flags(&[fit, &["--seed"]].concat(), &["'--seed <N>' lacks its value"]);
     flags(&[fit, &["--task", "regresion"]].concat(), &["regresion", "regression"]);
-    flags(&[fit, &["--missing", "zero"]].concat(), &["zero", "error, mean, drop"]);
+    flags(&[fit, &["--missing", "zero"]].concat(), &["zero", "auto, mean, drop, error"]);
     flags(&["predict", "m", "houses.csv", "--interval", "90"], &["--interval", "between 0 and 1"]);
     flags(&["predict", "m", "houses.csv", "--draws", "0"], &["--draws", "1..=1000000"]);
     flags(&["predict", "m"], &["DATA"]);
@@ -330,11 +323,11 @@ fn models_that_cannot_be_compressed() {
         let expected = ["m cannot be compressed", &format!("kind '{kind}'"), "such as mean-field"];
         one_sentence(&[("m", &model)], &["compress", "m", "--out", "old.st"], &expected);
     }
-    let files: &[(&str, &[u8])] = &[("m", model()), ("bad.csv", b"size,age,district,garden\n50,3,east,maybe\n")];
+    let files: &[(&str, &[u8])] = &[("m", model()), ("bad.csv", b"size,age,district,garden\n50,old,east,true\n")];
     let compress =
         |rest: &[&str], expected: &[&str]| one_sentence(files, &[&["compress", "m"], rest].concat(), expected);
     compress(&["--data", "no.csv", "--out", "old.st"], &["no.csv"]);
-    compress(&["--data", "bad.csv", "--out", "old.st"], &["bad.csv, line 2, column 'garden'", "'maybe'"]);
+    compress(&["--data", "bad.csv", "--out", "old.st"], &["bad.csv, line 2, column 'age'", "'old'"]);
     compress(&["--out", "no/where.st"], &["cannot write no/where.st"]);
     compress(
         &["--draws", "1000000", "--out", "old.st", "--memory", "1GB"],
@@ -348,7 +341,7 @@ fn models_that_cannot_be_compressed() {
 fn posteriors_that_cannot_be_judged_or_written() {
     let files: &[(&str, &[u8])] = &[
         ("m", model()),
-        ("bad.csv", b"size,age,district,garden,price\n50,3,east,maybe,9\n"),
+        ("bad.csv", b"size,age,district,garden,price\n50,old,east,true,9\n"),
         ("few.csv", b"size,age,district,garden,price\n50,3,east,true,9\n60,4,north,true,8\n"),
         ("inputs.csv", b"size,age,district,garden\n50,3,east,true\n"),
     ];
@@ -357,7 +350,7 @@ fn posteriors_that_cannot_be_judged_or_written() {
     };
     diagnose(&[], &["kind 'mean-field'", "the rows it was fitted to", "posterior diagnose MODEL DATA"]);
     diagnose(&["no.csv"], &["no.csv"]);
-    diagnose(&["bad.csv"], &["bad.csv, line 2, column 'garden'", "'maybe'"]);
+    diagnose(&["bad.csv"], &["bad.csv, line 2, column 'age'", "'old'"]);
     diagnose(&["few.csv"], &["few.csv: there are 2 rows", "fitted to 60", "give the rows it was fitted to"]);
     diagnose(&["inputs.csv"], &["inputs.csv", "no column 'price'"]);
     diagnose(&["m"], &["m: ", "a model file, not data"]);

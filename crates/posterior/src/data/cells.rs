@@ -1,5 +1,6 @@
 //! Single cells: as numbers, as labels, and missing ones.
 
+use super::recognise::yes_or_no;
 use super::schema::{LabelKind, Missing};
 use super::table::{CORRECT, Column, Table, number_text, show, text_among_numbers};
 use crate::error::{Error, Result};
@@ -8,7 +9,7 @@ use crate::nn::Shape;
 /// Beyond this a number's square is at the edge of what a double holds.
 const LARGEST: f64 = 1e150;
 
-/// A cell as a number; NaN where it is missing. Where `is_bool`, true and false are 1 and 0, and nothing else will do.
+/// A cell as a number; NaN where it is missing. Where `is_bool`, true and false, yes and no, are 1 and 0, and nothing else will do.
 pub(super) fn number(column: &Column, row: usize, is_bool: bool) -> Result<f64> {
     let bit = |b: bool| f64::from(u8::from(b));
     let value = match column {
@@ -16,8 +17,7 @@ pub(super) fn number(column: &Column, row: usize, is_bool: bool) -> Result<f64> 
         Column::Text(v) => match v[row].as_deref().map(str::trim) {
             None => f64::NAN,
             Some(cell) => match cell.parse::<f64>() {
-                _ if is_bool && cell.eq_ignore_ascii_case("true") => 1.0,
-                _ if is_bool && cell.eq_ignore_ascii_case("false") => 0.0,
+                _ if is_bool && yes_or_no(cell).is_some() => bit(yes_or_no(cell) == Some(true)),
                 Ok(v) if v.is_finite() => v,
                 _ if is_bool => return Err(not_bool(cell)),
                 _ => return Err(text_among_numbers(cell, CORRECT)),
@@ -68,7 +68,7 @@ pub(super) struct MissingFix {
     pub(super) target: &'static str,
 }
 
-/// The rows to keep: all, or under [`Missing::Drop`] those that are complete.
+/// The rows to keep: all, under [`Missing::Auto`] those with a target, or under [`Missing::Drop`] those that are complete.
 pub(super) fn kept(
     table: &Table,
     features: &[(&str, &Column)],
@@ -82,19 +82,23 @@ pub(super) fn kept(
         Some(row) => Err(Error::data("the value is missing", fix).at(table.place(row, name))),
         None => Ok(()),
     };
-    if policy != Missing::Drop {
+    if matches!(policy, Missing::Error | Missing::Mean) {
         if policy == Missing::Error {
             features.iter().try_for_each(|f| refused(*f, fix.input))?;
         }
         targets.iter().try_for_each(|t| refused(*t, fix.target))?;
         return Ok(all.collect());
     }
-    let complete = |r: &usize| !features.iter().chain(targets).any(|(_, c)| c.is_missing(*r));
+    let (needed, lack) = match policy {
+        Missing::Auto => (&[][..], "without a target"),
+        _ => (features, "with missing values"),
+    };
+    let complete = |r: &usize| !needed.iter().chain(targets).any(|(_, c)| c.is_missing(*r));
     let kept: Vec<usize> = all.clone().filter(complete).collect();
     match table.rows() - kept.len() {
         0 => {}
-        1 => warnings.push("1 row with missing values is left out".to_owned()),
-        n => warnings.push(format!("{n} rows with missing values are left out")),
+        1 => warnings.push(format!("1 row {lack} is left out")),
+        n => warnings.push(format!("{n} rows {lack} are left out")),
     }
     Ok(kept)
 }

@@ -3,6 +3,7 @@
 //! One pass over the text keeps every cell as a number and counts what is none; a second one gathers text and true or false, where there are such columns. Beside the
 //! text of the file that takes 8 bytes a cell.
 
+use super::numerals::{Numeral, Numerals};
 use super::table::{CORRECT, Column, ReadOptions, Table, not_finite, request, show, text_among_numbers};
 use crate::error::{Error, Result};
 use crate::memory::array;
@@ -191,11 +192,39 @@ struct Seen {
     bytes: u64,
     /// The first cell that no column of numbers may hold, and its line.
     odd: Option<(Cell, String, u64)>,
+    /// Numbers with currencies, percent signs or separated thousands, and the first of them.
+    numerals: Numerals,
+    first_numeral: Option<(Cell, String, u64)>,
+}
+
+/// A number that is not plain. Files with semicolons have decimal commas, and points between thousands.
+fn numeral(cell: &str, delimiter: u8) -> Option<Numeral> {
+    let swapped = || {
+        let swap = |c| match c {
+            '.' => ',',
+            ',' => '.',
+            c => c,
+        };
+        Numeral::read(&cell.chars().map(swap).collect::<String>(), false)
+    };
+    let swapped = if delimiter == b';' && cell.contains(',') { swapped() } else { None };
+    swapped.or_else(|| Numeral::read(cell, delimiter == b'\t'))
 }
 
 impl Seen {
     fn new(declared: Declared) -> Seen {
-        Seen { declared, numbers: Vec::new(), present: 0, finite: 0, numeric: 0, bools: 0, bytes: 0, odd: None }
+        Seen {
+            declared,
+            numbers: Vec::new(),
+            present: 0,
+            finite: 0,
+            numeric: 0,
+            bools: 0,
+            bytes: 0,
+            odd: None,
+            numerals: Numerals::default(),
+            first_numeral: None,
+        }
     }
 
     fn add(&mut self, cell: &str, line: u64, delimiter: u8) {
@@ -208,6 +237,12 @@ impl Seen {
         self.finite += usize::from(matches!(kind, Cell::Number(_)));
         self.numeric += usize::from(matches!(kind, Cell::Number(_) | Cell::Infinite));
         self.bools += usize::from(matches!(kind, Cell::Bool(_)));
+        if let Some(numeral) = (kind == Cell::Text).then(|| numeral(cell, delimiter)).flatten() {
+            self.numerals.add(self.numbers.len(), numeral);
+            self.numbers.push(numeral.value);
+            self.first_numeral.get_or_insert_with(|| (kind, cell.to_owned(), line));
+            return;
+        }
         self.numbers.push(if let Cell::Number(v) = kind { v } else { f64::NAN });
         if self.odd.is_none() && !matches!(kind, Cell::Number(_) | Cell::Missing) {
             self.odd = Some((kind, cell.to_owned(), line));
@@ -215,7 +250,16 @@ impl Seen {
     }
 
     /// What it holds, or the cell that does not go with the others.
-    fn column(self, name: &str) -> Result<Kept> {
+    fn column(mut self, name: &str) -> Result<Kept> {
+        if self.numerals.settle(self.finite, &mut self.numbers) {
+            self.finite += self.numerals.count();
+            self.numeric += self.numerals.count();
+        } else {
+            let line = |odd: &Option<(Cell, String, u64)>| odd.as_ref().map_or(u64::MAX, |o| o.2);
+            if line(&self.first_numeral) < line(&self.odd) {
+                self.odd = self.first_numeral;
+            }
+        }
         let looks_numeric = match self.declared {
             Declared::Anything => self.finite == self.present,
             _ => self.finite > 0 && self.numeric as f64 >= MOSTLY_NUMBERS * self.present as f64,
@@ -301,6 +345,17 @@ mod tests {
 
     #[test]
     fn columns_are_told_from_their_cells() {
+        let t = table("id;p;q;s\n1;1.304,50 €;12,5%;a1\n2;2 €;3%;7\n");
+        assert_eq!(t.column("p").unwrap(), &Column::Number(vec![1304.5, 2.0]));
+        assert_eq!(t.column("q").unwrap(), &Column::Number(vec![12.5, 3.0]));
+        assert_eq!(t.column("s").unwrap(), &some(&["a1", "7"]));
+        let t = table("p,n,m\n$130,\"3,504\",5%\n$5,12,5\n,,\n");
+        let numbers = |name: &str| match t.column(name).unwrap() {
+            Column::Number(v) => v[..2].to_vec(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((numbers("p"), numbers("n")), (vec![130.0, 5.0], vec![3504.0, 12.0]));
+        assert!(matches!(t.column("m").unwrap(), Column::Text(_)));
         let t = table("n,t,b,,m\n1e3,x,True,1,\n NA ,3,false,2,?\n-.5,inf,,3,NULL\n");
         let Column::Number(n) = t.column("n").unwrap() else { panic!() };
         assert!(n[0] == 1000.0 && n[1].is_nan() && n[2] == -0.5);

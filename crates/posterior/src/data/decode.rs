@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use std::collections::HashMap;
 
 impl Encoder {
-    /// The table with its number columns, or its images, replaced by encoded inputs of the same rows; all else stays.
+    /// The table with its number columns, or its images, replaced by encoded inputs of the same rows; all else stays, and what was missing is missing.
     pub fn decode_inputs(&self, x: &Values, table: &Table) -> Result<Table> {
         let width = self.input_shape().len();
         if x.len() != table.rows() * width {
@@ -32,8 +32,13 @@ impl Encoder {
                     if let FeatureKind::Standard(scale) = &feature.kind
                         && let Some(place) = places.get(feature.name.as_str())
                     {
-                        let values = x.iter().skip(at).step_by(width).map(|z| scale.invert(*z));
-                        columns[*place].1 = Column::Number(values.collect());
+                        let own = &columns[*place].1;
+                        let value = |(row, z): (usize, &f64)| match own.is_missing(row) {
+                            true => f64::NAN,
+                            false => scale.invert(*z),
+                        };
+                        let values = x.iter().skip(at).step_by(width).enumerate().map(value).collect();
+                        columns[*place].1 = Column::Number(values);
                     }
                     at += feature.kind.width();
                 }

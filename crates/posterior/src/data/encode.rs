@@ -1,11 +1,13 @@
 //! What was learnt from the training rows about turning a table into numbers, and the turning itself.
 //!
 //! A number column becomes (x − mean)/std, a text column one 0/1 number per category, images (x − mean)/std with one
-//! mean and one std for all pixels. An [`Encoder`] goes into the model file; it holds no training row.
+//! mean and one std for all pixels. A column of numbers with gaps in training has an indicator input beside it. What training did not see (a gap, a
+//! category) is met by the same rules, and told. An [`Encoder`] goes into the model file; it holds no training row.
 
 use super::cells::{MissingFix, few, kept, label, number, size_text, whole};
+use super::dates::moment;
 use super::scale::Scale;
-use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
+use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, OTHER, Target, TargetKind};
 use super::table::{Column, ReadOptions, Table, show};
 use super::{Dataset, Values};
 use crate::error::{Error, Result};
@@ -39,6 +41,9 @@ pub struct Encoder {
     pub missing: Missing,
     /// Columns of the training table that are not used, and so no surprise in another table.
     pub unused: Vec<String>,
+    /// The column that holds the weights of training rows; other tables need not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
 }
 
 /// An encoded table.
@@ -70,7 +75,7 @@ impl Encoder {
             match &mut self.inputs {
                 Inputs::Columns(features) => features.iter_mut().for_each(|f| match &mut f.kind {
                     FeatureKind::Standard(own) | FeatureKind::Bool(own) => *own = scale,
-                    FeatureKind::OneHot { .. } => {}
+                    FeatureKind::OneHot { .. } | FeatureKind::Date(_) | FeatureKind::Indicator => {}
                 }),
                 Inputs::Images { scale: own, .. } => *own = scale,
             }
@@ -131,6 +136,8 @@ impl Encoder {
         let Inputs::Columns(features) = &self.inputs else { return Vec::new() };
         let names = |f: &Feature| match &f.kind {
             FeatureKind::OneHot { categories } => categories.iter().map(|c| format!("{}={c}", f.name)).collect(),
+            FeatureKind::Date(parts) => parts.names(&f.name),
+            FeatureKind::Indicator => vec![format!("{}={MISSING}", f.name)],
             _ => vec![f.name.clone()],
         };
         features.iter().flat_map(names).collect()
@@ -159,8 +166,8 @@ impl Encoder {
             for f in features {
                 match f.kind {
                     FeatureKind::Standard(_) => options.numeric.push(f.name.clone()),
-                    FeatureKind::OneHot { .. } => options.text.push(f.name.clone()),
-                    FeatureKind::Bool(_) => {}
+                    FeatureKind::OneHot { .. } | FeatureKind::Date(_) => options.text.push(f.name.clone()),
+                    FeatureKind::Bool(_) | FeatureKind::Indicator => {}
                 }
             }
             match &self.target.kind {
@@ -181,11 +188,16 @@ impl Encoder {
         };
         let inputs = match &self.inputs {
             Inputs::Columns(features) => {
-                let names: Vec<String> = features.iter().map(|f| f.name.clone()).collect();
-                distinct(&names)
+                let is_indicator = |f: &Feature| f.kind == FeatureKind::Indicator;
+                let names: HashSet<(&str, bool)> =
+                    features.iter().map(|f| (f.name.as_str(), is_indicator(f))).collect();
+                !features.is_empty()
+                    && names.len() == features.len()
                     && features.iter().all(|f| match &f.kind {
                         FeatureKind::Standard(s) | FeatureKind::Bool(s) => s.is_valid(),
                         FeatureKind::OneHot { categories } => distinct(categories),
+                        FeatureKind::Date(parts) => parts.is_valid(),
+                        FeatureKind::Indicator => true,
                     })
             }
             Inputs::Images { channels, height, width, scale } => {
@@ -210,7 +222,7 @@ impl Encoder {
     /// Encodes a table, with its targets if they are wanted.
     pub fn encode(&self, table: &Table, with_target: bool) -> Result<Encoded> {
         self.check()?;
-        let mut warnings = Vec::new();
+        let mut warnings = table.notes().to_vec();
         let used: Vec<(&str, &Column)> = match &self.inputs {
             Inputs::Columns(features) => {
                 if table.images().is_some() {
@@ -249,10 +261,17 @@ impl Encoder {
             encode_target(target, table, column, &kept_rows, y.iter_mut().skip(i).step_by(targets.len()))?;
         }
         let x = match &self.inputs {
-            Inputs::Columns(features) => Values::F64(self.encode_columns(table, features, &used, &kept_rows)?),
+            Inputs::Columns(features) => {
+                Values::F64(self.encode_columns(table, features, &used, &kept_rows, &mut warnings)?)
+            }
             Inputs::Images { scale, .. } => self.encode_images(table, scale, &kept_rows)?,
         };
-        let data = Dataset::new(x, self.input_shape(), y, targets.len());
+        let mut data = Dataset::new(x, self.input_shape(), y, targets.len());
+        if let Some((name, column)) =
+            self.weights.as_ref().and_then(|n| Some((n, table.get(n)?))).filter(|_| with_target)
+        {
+            data.weights = Some(row_weights(table, name, column, &kept_rows)?);
+        }
         Ok(Encoded { data, kept_rows, warnings })
     }
 
@@ -277,18 +296,29 @@ impl Encoder {
         features: &[Feature],
         columns: &[(&str, &Column)],
         rows: &[usize],
+        warnings: &mut Vec<String>,
     ) -> Result<Arc<[f64]>> {
         let width = self.input_shape().len();
         // Made where it stays: a `Vec` would be copied into the `Arc`.
         let mut shared: Arc<[f64]> = std::iter::repeat_n(0.0, rows.len() * width).collect();
         let x = Arc::make_mut(&mut shared);
         let mut at = 0;
+        let indicated: HashSet<&str> =
+            features.iter().filter(|f| f.kind == FeatureKind::Indicator).map(|f| f.name.as_str()).collect();
         for (feature, (name, column)) in features.iter().zip(columns) {
+            let mut surprises = Surprises::default();
             match &feature.kind {
                 FeatureKind::Standard(scale) | FeatureKind::Bool(scale) => {
                     let is_bool = matches!(feature.kind, FeatureKind::Bool(_));
                     for (i, &row) in rows.iter().enumerate() {
-                        let value = number(column, row, is_bool).map_err(|e| e.at(table.place(row, name)))?;
+                        let value = match number(column, row, is_bool) {
+                            Err(_) if is_bool && self.missing == Missing::Auto => {
+                                surprises.unseen(&column.text(row).unwrap_or_default());
+                                f64::NAN
+                            }
+                            value => value.map_err(|e| e.at(table.place(row, name)))?,
+                        };
+                        surprises.gaps += usize::from(column.is_missing(row) && !indicated.contains(name));
                         let z = if value.is_nan() { 0.0 } else { scale.apply(value) };
                         if z.abs() > FARTHEST {
                             let what = format!("the number {value:e} is far outside what the model was fitted to");
@@ -300,19 +330,99 @@ impl Encoder {
                 FeatureKind::OneHot { categories } => {
                     let index: HashMap<&str, usize> = categories.iter().map(String::as_str).zip(0..).collect();
                     for (i, &row) in rows.iter().enumerate() {
-                        let text = column.text(row).unwrap_or_else(|| MISSING.to_owned());
-                        let Some(category) = index.get(text.as_str()) else {
-                            let what = format!("the category '{}' was not seen in training", show(&text));
-                            let error = Error::data(what, format!("the known ones are {}", few(categories)));
-                            return Err(error.at(table.place(row, name)));
+                        let text = column.text(row);
+                        let known = index.get(text.as_deref().unwrap_or(MISSING)).copied();
+                        match &text {
+                            Some(text) if known.is_none() => surprises.unseen(text),
+                            None if known.is_none() => surprises.gaps += 1,
+                            _ => {}
+                        }
+                        if let Some(category) = known.or_else(|| index.get(OTHER).copied()) {
+                            x[i * width + at + category] = 1.0;
+                        }
+                    }
+                }
+                FeatureKind::Date(parts) => {
+                    for (i, &row) in rows.iter().enumerate() {
+                        let Some(text) = column.text(row) else {
+                            surprises.gaps += usize::from(!indicated.contains(name));
+                            continue;
                         };
-                        x[i * width + at + category] = 1.0;
+                        let place = i * width + at;
+                        match moment(&text, parts.order) {
+                            Some(t) => parts.encode(t, &mut x[place..place + parts.width()]),
+                            None if self.missing == Missing::Auto => surprises.unseen(&text),
+                            None => {
+                                let what = format!("'{}' is no date like those of training", show(&text));
+                                return Err(Error::data(what, "correct the cell").at(table.place(row, name)));
+                            }
+                        }
+                    }
+                }
+                FeatureKind::Indicator => {
+                    for (i, &row) in rows.iter().enumerate() {
+                        x[i * width + at] = f64::from(u8::from(column.is_missing(row)));
                     }
                 }
             }
+            warnings.extend(surprises.told(feature));
             at += feature.kind.width();
         }
         Ok(shared)
+    }
+}
+
+/// The weights of rows, which must all be there.
+fn row_weights(table: &Table, name: &str, column: &Column, rows: &[usize]) -> Result<Arc<[f64]>> {
+    let weight = |row: &usize| {
+        let weight = number(column, *row, false).map_err(|e| e.at(table.place(*row, name)))?;
+        if weight >= 0.0 {
+            return Ok(weight);
+        }
+        let what = if weight.is_nan() { "the weight is missing".to_owned() } else { format!("the weight is {weight}") };
+        Err(Error::data(what, "give every row a weight of 0 or more").at(table.place(*row, name)))
+    };
+    let weights: Arc<[f64]> = rows.iter().map(weight).collect::<Result<_>>()?;
+    match weights.iter().any(|w| *w > 0.0) {
+        true => Ok(weights),
+        false => Err(table.locate(Error::data("all weights are 0", "give some rows weight")).in_column(&show(name))),
+    }
+}
+
+/// What a column holds that it did not hold in training.
+#[derive(Default)]
+struct Surprises {
+    /// Rows without a value, where none was without in training.
+    gaps: usize,
+    /// Rows with an unseen category, and the first of those.
+    unseen: usize,
+    example: String,
+}
+
+impl Surprises {
+    fn unseen(&mut self, text: &str) {
+        if self.unseen == 0 {
+            self.example = show(text);
+        }
+        self.unseen += 1;
+    }
+
+    fn told(&self, feature: &Feature) -> Vec<String> {
+        let (name, mut told) = (show(&feature.name), Vec::new());
+        let rows = |n: usize| if n == 1 { "1 row has".to_owned() } else { format!("{n} rows have") };
+        let taken = match &feature.kind {
+            FeatureKind::OneHot { categories } if categories.iter().any(|c| c == OTHER) => "it counts as '(other)'",
+            FeatureKind::OneHot { .. } => "it counts as none of the known ones",
+            _ => "the training mean is taken",
+        };
+        if self.gaps > 0 {
+            told.push(format!("column '{name}': {} no value, which training never met; {taken}", rows(self.gaps)));
+        }
+        if self.unseen > 0 {
+            let what = format!("a value that training never met, such as '{}'", self.example);
+            told.push(format!("column '{name}': {} {what}; {taken}", rows(self.unseen)));
+        }
+        told
     }
 }
 

@@ -1,14 +1,16 @@
 //! Learning from the training table how to encode it.
 
 use super::cells::{MissingFix, kept, label, number, whole};
+use super::dates::{self, DateOrder, DateParts};
 use super::encode::Encoder;
+use super::recognise::{holds_yes_and_no, look_like_counts, no_input};
 use super::scale::Scale;
-use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, Target, TargetKind};
+use super::schema::{Feature, FeatureKind, Inputs, LabelKind, MISSING, Missing, OTHER, Target, TargetKind};
 use super::table::{Column, Table, number_text, show};
 use crate::error::{Error, Result};
 use crate::nn::Shape;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Fewest rows one can learn from.
 const FEWEST_ROWS: usize = 5;
@@ -18,11 +20,14 @@ const MOST_CATEGORIES: usize = 1000;
 const MOST_FRACTIONS: usize = 100;
 /// What to do about a missing value before a model is fitted.
 const FITTING: MissingFix = MissingFix {
-    input: "fill it in, or use ⟨missing=mean⟩ or ⟨missing=drop⟩",
-    target: "a target must be there: fill it in, or use ⟨missing=drop⟩",
+    input: "fill it in, or use ⟨missing=auto⟩, ⟨missing=mean⟩ or ⟨missing=drop⟩",
+    target: "a target must be there: fill it in, or use ⟨missing=auto⟩ or ⟨missing=drop⟩",
 };
-/// A text column whose values are all distinct is a name, not a category, if it is longer than this.
-const LONGEST_DISTINCT: usize = 50;
+
+/// A category with fewer rows than this is rare: its weights would be the prior's, and an unseen category is like it.
+const RARE: usize = 3;
+/// With fewer rows every category is rare, and none is pooled.
+const POOLED_FROM: usize = 50;
 
 /// What kind of target it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -52,6 +57,10 @@ pub struct EncodeOptions {
     pub missing: Missing,
     /// Columns to leave out.
     pub ignore: Vec<String>,
+    /// Columns to take as inputs though they look like an index, an identifier or free text, which are left out.
+    pub inputs: Vec<String>,
+    /// Column of the rows' weights in the log-likelihood: 0 or more, and no input.
+    pub weights: Option<String>,
 }
 
 impl EncodeOptions {
@@ -76,7 +85,7 @@ impl Encoder {
     /// Learns the encoding of a training table.
     pub fn fit(table: &Table, options: &EncodeOptions) -> Result<Fitted> {
         table.column(&options.target)?;
-        for name in &options.ignore {
+        for name in options.ignore.iter().chain(&options.inputs).chain(&options.weights) {
             table.column(name)?;
         }
         let names: Vec<&str> = options.target_names().collect();
@@ -94,11 +103,17 @@ impl Encoder {
             return Err(Error::setting(what, "predict every target on its own"));
         }
         let targets = names.iter().map(|n| Ok((*n, table.column(n)?))).collect::<Result<Vec<(&str, &Column)>>>()?;
-        let mut warnings = Vec::new();
-        let mut unused = options.ignore.clone();
-        let ignored: HashSet<&str> = options.ignore.iter().map(String::as_str).collect();
+        let mut warnings = table.notes().to_vec();
+        if let Some(name) = options.weights.as_ref().filter(|w| names.contains(&w.as_str())) {
+            let what = format!("the target '{}' is also to be the weight of its rows", show(name));
+            return Err(Error::setting(what, "choose another column for the weights"));
+        }
+        let mut unused: Vec<String> = options.ignore.iter().chain(&options.weights).cloned().collect();
+        let ignored: HashSet<&str> = options.ignore.iter().chain(&options.weights).map(String::as_str).collect();
         let mut features = Vec::new();
-        for (name, column) in table.columns() {
+        let all_rows: Vec<usize> = (0..table.rows()).collect();
+        let wanted: HashSet<&str> = options.inputs.iter().map(String::as_str).collect();
+        for (place, (name, column)) in table.columns().enumerate() {
             if names.contains(&name) || ignored.contains(name) {
                 continue;
             }
@@ -107,11 +122,17 @@ impl Encoder {
             } else if (0..column.len()).all(|r| column.is_missing(r)) {
                 warnings.push(format!("column '{}' has no values and is left out", show(name)));
                 unused.push(name.to_owned());
+            } else if let Some(why) = no_input(name, place, column).filter(|_| {
+                let declared = wanted.contains(name) || table.is_declared_text(name);
+                !declared && dates::recognise(column, &all_rows).is_none()
+            }) {
+                warnings.push(format!("column '{}' {why}, and is left out", show(name)));
+                unused.push(name.to_owned());
             } else {
                 features.push((name, column));
             }
         }
-        if options.missing != Missing::Drop {
+        if matches!(options.missing, Missing::Error | Missing::Mean) {
             kept(table, &features, &targets, options.missing, &FITTING, &mut Vec::new())?;
         }
         // Before rows are left out: a column that varies is not to be lost because another is mostly empty, and one that does
@@ -131,13 +152,32 @@ impl Encoder {
             return Err(table.locate(Error::data(what, "add rows")));
         }
         let mut fitted = Vec::with_capacity(features.len());
+        let mut gaps = Vec::new();
         for (name, values) in &features {
-            let kind = match feature_kind(table, name, values, &rows)? {
+            let missing = rows.iter().filter(|r| values.is_missing(**r)).count();
+            let marked = missing > 0 && options.missing == Missing::Auto;
+            if marked {
+                gaps.push(format!("'{}' ({missing})", show(name)));
+            }
+            let found = feature_kind(table, name, values, &rows, &mut warnings)?;
+            let indicated = marked && !matches!(found, Some(FeatureKind::OneHot { .. }));
+            let kind = match found {
                 Some(kind) => kind,
+                None if indicated => {
+                    let what = "has one value where it has any: whether it has is the input";
+                    warnings.push(format!("column '{}' {what}", show(name)));
+                    fitted.push(Feature { name: (*name).to_owned(), kind: FeatureKind::Indicator });
+                    continue;
+                }
+                None if options.missing != Missing::Drop => {
+                    warnings.push(format!("column '{}' has values that hardly repeat and is left out", show(name)));
+                    unused.push((*name).to_owned());
+                    continue;
+                }
                 None => {
                     warnings.push(fixed(name, &features, values, rows.len()));
                     let known: Vec<usize> = (0..table.rows()).filter(|&r| !values.is_missing(r)).collect();
-                    let Some(kind) = feature_kind(table, name, values, &known)? else {
+                    let Some(kind) = feature_kind(table, name, values, &known, &mut warnings)? else {
                         unused.push((*name).to_owned());
                         continue;
                     };
@@ -145,12 +185,30 @@ impl Encoder {
                 }
             };
             fitted.push(Feature { name: (*name).to_owned(), kind });
+            if indicated {
+                fitted.push(Feature { name: (*name).to_owned(), kind: FeatureKind::Indicator });
+            }
+        }
+        if !gaps.is_empty() {
+            let more = if gaps.len() > 5 { ", …" } else { "" };
+            let shown = gaps[..gaps.len().min(5)].join(", ");
+            warnings.push(format!(
+                "missing values in {shown}{more}: numbers take the column's mean and an input that marks them, categories a level of their own"
+            ));
         }
         let mut all = Vec::with_capacity(targets.len());
         for (name, column) in &targets {
             let found = target_kind(table, name, column, &rows, options)
                 .and_then(|kind| if targets.len() > 1 { real(kind) } else { Ok(kind) });
             let kind = found.map_err(|e| table.locate(e).in_column(&show(name)))?;
+            if let (Column::Number(v), Task::Auto, TargetKind::Real(_)) = (column, options.task, &kind)
+                && look_like_counts(rows.iter().map(|r| v[*r]))
+            {
+                warnings.push(format!(
+                    "the target '{}' holds whole numbers from 0 and is taken as an amount; for counts choose the task 'count' (a Poisson likelihood)",
+                    show(name)
+                ));
+            }
             all.push(Target { name: (*name).to_owned(), kind });
         }
         let target = all.remove(0);
@@ -177,22 +235,26 @@ impl Encoder {
         let mut is_kept = vec![false; table.rows()];
         rows.iter().for_each(|&r| is_kept[r] = true);
         let dropped_rows = (0..table.rows()).filter(|&r| !is_kept[r]).collect();
-        let encoder = Encoder { inputs, target, also: all, missing: options.missing, unused };
+        let encoder =
+            Encoder { inputs, target, also: all, missing: options.missing, unused, weights: options.weights.clone() };
         Ok(Fitted { encoder, warnings, dropped_rows })
     }
 }
 
-/// Whether a column varies among the rows where it and the targets are known; where missing values are replaced, a missing text is a value too.
+/// Whether a column varies among the rows that may be learnt from. Where missing values are replaced, a missing text is a value too; where they are
+/// marked, so is any missing value.
 fn varies(column: &Column, targets: &[(&str, &Column)], missing: Missing) -> bool {
-    let counts = |r: &usize| match (missing, column) {
-        (Missing::Mean, Column::Text(_)) => true,
-        (Missing::Drop, _) => !column.is_missing(*r) && !targets.iter().any(|(_, t)| t.is_missing(*r)),
+    let with_target = |r: usize| !targets.iter().any(|(_, t)| t.is_missing(r));
+    let counts = |r: &usize| match missing {
+        Missing::Auto => with_target(*r),
+        Missing::Mean if matches!(column, Column::Text(_)) => true,
+        Missing::Drop => !column.is_missing(*r) && with_target(*r),
         _ => !column.is_missing(*r),
     };
     let mut rows = (0..column.len()).filter(counts);
     let Some(first) = rows.next() else { return false };
     rows.any(|r| match column {
-        Column::Number(v) => v[r] != v[first],
+        Column::Number(v) => v[r] != v[first] && !(v[r].is_nan() && v[first].is_nan()),
         Column::Text(v) => v[r] != v[first],
         Column::Bool(v) => v[r] != v[first],
     })
@@ -212,27 +274,55 @@ fn fixed(name: &str, features: &[(&str, &Column)], column: &Column, rows: usize)
 }
 
 /// How to encode a column; none if it does not vary.
-fn feature_kind(table: &Table, name: &str, column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
-    if let Column::Text(_) = column {
-        return categories(column, rows).map_err(|e| table.locate(e).in_column(&show(name)));
+fn feature_kind(
+    table: &Table,
+    name: &str,
+    column: &Column,
+    rows: &[usize],
+    warnings: &mut Vec<String>,
+) -> Result<Option<FeatureKind>> {
+    let words = holds_yes_and_no(column, rows);
+    if let (Column::Text(cells), false) = (column, words) {
+        let found = dates::recognise(column, rows).filter(|_| !table.is_declared_text(name));
+        let Some((order, is_certain)) = found else { return Ok(categories(name, column, rows, warnings)) };
+        let known = rows.iter().filter_map(|r| cells[*r].as_deref());
+        let moments: Vec<f64> = known.filter_map(|cell| dates::moment(cell, order)).collect();
+        if !is_certain {
+            let order = if order == DateOrder::DayMonthYear { "day/month/year" } else { "month/day/year" };
+            let what = "its days and months cannot be told apart";
+            warnings.push(format!("column '{}' holds dates that are read as {order}: {what}", show(name)));
+        }
+        return Ok(DateParts::of(order, &moments).map(FeatureKind::Date));
     }
-    let is_bool = matches!(column, Column::Bool(_));
+    let is_bool = words || matches!(column, Column::Bool(_));
     let value = |&r: &usize| number(column, r, is_bool).map_err(|e| e.at(table.place(r, name)));
     let values = rows.iter().map(value).collect::<Result<Vec<f64>>>()?;
     let scale = Scale::of(values.iter().copied().filter(|v| !v.is_nan()));
     Ok(scale.map(if is_bool { FeatureKind::Bool } else { FeatureKind::Standard }))
 }
 
-/// The categories of a text column; none if there is only one.
-fn categories(column: &Column, rows: &[usize]) -> Result<Option<FeatureKind>> {
-    let text = |r: &usize| column.text(*r).unwrap_or_else(|| MISSING.to_owned());
-    let distinct: BTreeSet<String> = rows.iter().map(text).collect();
-    let n = distinct.len();
-    if n > MOST_CATEGORIES || (n == rows.len() && n > LONGEST_DISTINCT) {
-        let what = format!("the text column has {n} different values in {} rows", rows.len());
-        return Err(Error::data(what, "leave it out with ⟨ignore⟩"));
+/// The categories of a text column, rare ones as one; none if there is only one.
+fn categories(name: &str, column: &Column, rows: &[usize], warnings: &mut Vec<String>) -> Option<FeatureKind> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for &row in rows {
+        *counts.entry(column.text(row).unwrap_or_else(|| MISSING.to_owned())).or_default() += 1;
     }
-    Ok((n > 1).then(|| FeatureKind::OneHot { categories: distinct.into_iter().collect() }))
+    let pooled = |count: usize, least: usize| count < least && rows.len() >= POOLED_FROM;
+    let mut least = RARE;
+    while counts.iter().filter(|(text, count)| *text == MISSING || !pooled(**count, least)).count() >= MOST_CATEGORIES {
+        least += 1;
+    }
+    let before = counts.len();
+    counts.retain(|text, count| text == MISSING || !pooled(*count, least));
+    if counts.len() < before {
+        warnings.push(format!(
+            "column '{}': {} of {before} categories have fewer than {least} rows and share the level '{OTHER}'",
+            show(name),
+            before - counts.len()
+        ));
+        counts.insert(OTHER.to_owned(), 0);
+    }
+    (counts.len() > 1).then(|| FeatureKind::OneHot { categories: counts.into_keys().collect() })
 }
 
 /// One of several targets: they share a likelihood, which is one of real numbers.
@@ -256,11 +346,16 @@ fn target_kind(
     let is_number = matches!(column, Column::Number(_));
     let task = match options.task {
         Task::Auto if is_number && table.images().is_none() => Task::Regression,
+        Task::Auto if dates::recognise(column, rows).is_some() => Task::Regression,
         Task::Auto => Task::Classification,
         task => task,
     };
     if task == Task::Classification {
         return classes(column, rows);
+    }
+    if !is_number && dates::recognise(column, rows).is_some() {
+        let fix = "give a number in its place, such as the days since a date, or choose another target";
+        return Err(Error::data("the target holds dates, which cannot be predicted", fix));
     }
     if !is_number {
         let what = if matches!(column, Column::Text(_)) { "text" } else { "true and false" };

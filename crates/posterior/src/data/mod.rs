@@ -2,29 +2,37 @@
 
 mod batches;
 mod cells;
+mod check;
 mod csv;
 mod dataset;
+mod dates;
 mod decode;
 mod encode;
 mod fit;
 mod formula;
 mod idx;
+mod json_lines;
 #[cfg_attr(not(feature = "numpy"), path = "without_numpy.rs")]
 mod npy;
 #[cfg(feature = "numpy")]
 mod npy_rows;
+mod numerals;
 #[cfg_attr(not(feature = "parquet"), path = "without_parquet.rs")]
 mod parquet;
 #[cfg(feature = "parquet")]
 mod parquet_footer;
+mod recognise;
 mod scale;
 mod schema;
 mod source;
 mod split;
 mod table;
+mod text;
 
 pub use batches::Batches;
+pub use check::{ColumnCheck, TableCheck};
 pub use dataset::{Dataset, Values};
+pub use dates::{DateOrder, DateParts};
 pub use encode::{Encoded, Encoder};
 pub use fit::{EncodeOptions, Fitted, Task};
 pub use formula::guarded;
@@ -35,7 +43,7 @@ pub use scale::Scale;
 pub use schema::{Feature, FeatureKind, Inputs, LabelKind, Missing, Target, TargetKind};
 pub(crate) use source::Inputs as BatchInputs;
 pub use source::{Batch, Source};
-pub use split::{Split, folds, split};
+pub use split::{Split, folds, folds_in_time, folds_of_groups, split};
 pub use table::{Column, Images, ReadOptions, Table};
 
 // The words of a build without the features, compiled beside what they stand for.

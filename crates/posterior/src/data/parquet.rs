@@ -1,12 +1,13 @@
-//! Parquet: flat columns of numbers, text and yes/no, column by column.
+//! Parquet: flat columns of numbers, text, yes/no, and dates, column by column. Dates and timestamps become ISO text, as other files have them.
 
+use super::dates::iso;
 use super::parquet_footer;
 use super::table::{Column, Table, one_line, request, show};
 use crate::error::{Error, Result};
 use crate::memory::array;
-use ::parquet::basic::{ConvertedType, LogicalType};
+use ::parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use ::parquet::data_type::{ByteArray, DataType};
+use ::parquet::data_type::{ByteArray, DataType, Int96};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescriptor;
@@ -92,26 +93,19 @@ fn table(file: File) -> Result<Table> {
     Table::from_columns(names.zip(columns).collect())
 }
 
-/// Dates and nested values are refused by name.
+/// Times of day and nested values are refused by name.
 fn supported(descriptor: &ColumnDescriptor) -> Result<()> {
     if descriptor.path().parts().len() != 1 || descriptor.max_rep_level() > 0 {
         return Err(Error::data("the column holds lists or records", "flatten it, or leave it out of the file"));
     }
-    let date = matches!(
-        descriptor.logical_type_ref(),
-        Some(LogicalType::Date | LogicalType::Time(_) | LogicalType::Timestamp(_))
-    ) || matches!(
-        descriptor.converted_type(),
-        ConvertedType::DATE
-            | ConvertedType::TIME_MILLIS
-            | ConvertedType::TIME_MICROS
-            | ConvertedType::TIMESTAMP_MILLIS
-            | ConvertedType::TIMESTAMP_MICROS
-            | ConvertedType::INTERVAL
-    ) || descriptor.physical_type() == ::parquet::basic::Type::INT96;
-    if date {
-        let fix = "turn it into numbers (days since a date, hour of the day), or leave it out of the file";
-        return Err(Error::data("the column holds dates or times", fix));
+    let time = matches!(descriptor.logical_type_ref(), Some(LogicalType::Time(_)))
+        || matches!(
+            descriptor.converted_type(),
+            ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS | ConvertedType::INTERVAL
+        );
+    if time {
+        let fix = "turn it into numbers (hour of the day), or leave it out of the file";
+        return Err(Error::data("the column holds times of day", fix));
     }
     let bytes = descriptor.physical_type() == ::parquet::basic::Type::FIXED_LEN_BYTE_ARRAY
         || (descriptor.physical_type() == ::parquet::basic::Type::BYTE_ARRAY && decimal(descriptor));
@@ -126,6 +120,41 @@ fn decimal(descriptor: &ColumnDescriptor) -> bool {
         || descriptor.converted_type() == ConvertedType::DECIMAL
 }
 
+/// Ticks in a day of a column of dates or timestamps.
+fn ticks(descriptor: &ColumnDescriptor) -> Option<f64> {
+    match (descriptor.logical_type_ref(), descriptor.converted_type()) {
+        (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => Some(1.0),
+        (Some(LogicalType::Timestamp(t)), _) => Some(match t.unit {
+            TimeUnit::MILLIS => 86_400e3,
+            TimeUnit::MICROS => 86_400e6,
+            TimeUnit::NANOS => 86_400e9,
+        }),
+        (None, ConvertedType::TIMESTAMP_MILLIS) => Some(86_400e3),
+        (None, ConvertedType::TIMESTAMP_MICROS) => Some(86_400e6),
+        _ if descriptor.physical_type() == Type::INT96 => Some(86_400e9),
+        _ => None,
+    }
+}
+
+/// Dates as text.
+fn dates<T: DataType>(
+    reader: ColumnReaderImpl<T>,
+    level: i16,
+    before: usize,
+    day: impl Fn(&T::T) -> f64,
+    with_time: bool,
+) -> Result<Column> {
+    let found = values(reader, level, before, |v| iso(day(v), with_time), |_| 26)?;
+    let text = |(row, date): (usize, Option<Option<String>>)| match date {
+        Some(None) => {
+            let what = "the date lies outside the years 1 to 9999";
+            Err(Error::data(what, "correct it, or leave it empty").on_line((before + row) as u64 + 1))
+        }
+        date => Ok(date.flatten()),
+    };
+    Ok(Column::Text(found.into_iter().enumerate().map(text).collect::<Result<_>>()?))
+}
+
 fn unsigned(descriptor: &ColumnDescriptor) -> bool {
     matches!(descriptor.logical_type_ref(), Some(LogicalType::Integer(int)) if !int.is_signed)
         || matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64)
@@ -137,6 +166,24 @@ fn column(reader: ColumnReader, descriptor: &ColumnDescriptor, before: usize) ->
     let unsigned = unsigned(descriptor);
     let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
     let level = descriptor.max_def_level();
+    if let Some(ticks) = ticks(descriptor) {
+        match reader {
+            ColumnReader::Int32ColumnReader(r) => {
+                return dates(r, level, before, |v| f64::from(*v) / ticks, ticks > 1.0);
+            }
+            ColumnReader::Int64ColumnReader(r) => return dates(r, level, before, |v| *v as f64 / ticks, ticks > 1.0),
+            ColumnReader::Int96ColumnReader(r) => {
+                // Nanoseconds of the day, and the Julian day, whose number is 2 440 588 on 1970-01-01.
+                let day = |v: &Int96| {
+                    let d = v.data();
+                    let nanos = u64::from(d[0]) | (u64::from(d[1]) << 32);
+                    f64::from(d[2]) - 2_440_588.0 + nanos as f64 / ticks
+                };
+                return dates(r, level, before, day, true);
+            }
+            _ => return Err(Error::data("the column holds dates in an unknown form", "write it as text")),
+        }
+    }
     Ok(match reader {
         ColumnReader::BoolColumnReader(r) => Column::Bool(values(r, level, before, |v| *v, |_| 0)?),
         ColumnReader::Int32ColumnReader(r) => {
@@ -278,11 +325,33 @@ mod tests {
     }
 
     #[test]
+    fn dates_and_timestamps_are_iso_text() {
+        let schema = "message t { OPTIONAL INT32 day (DATE); REQUIRED INT64 at (TIMESTAMP_MILLIS);
+            REQUIRED INT64 us (TIMESTAMP(MICROS,true)); }";
+        let (_folder, table) = written(schema, 1, |g| {
+            put::<Int32Type>(g, &[19_782], Some(&[1, 0]));
+            put::<Int64Type>(g, &[19_782 * 86_400_000 + 3_661_000, -1], None);
+            put::<Int64Type>(g, &[0, 1], None);
+        });
+        let t = table.unwrap();
+        let text = |name: &str, row: usize| t.column(name).unwrap().text(row);
+        assert_eq!((text("day", 0), text("day", 1)), (Some("2024-02-29".into()), None));
+        assert_eq!(text("at", 0).as_deref(), Some("2024-02-29T01:01:01.000000"));
+        assert_eq!(text("at", 1).as_deref(), Some("1969-12-31T23:59:59.999000"));
+        assert_eq!(text("us", 1).as_deref(), Some("1970-01-01T00:00:00.000001"));
+    }
+
+    #[test]
     fn what_cannot_be_a_column_gets_one_sentence() {
-        let date = "message t { REQUIRED INT32 day (DATE); }";
+        let time = "message t { REQUIRED INT32 t (TIME_MILLIS); }";
         assert_eq!(
-            message(date, 1, |g| put::<Int32Type>(g, &[1], None)),
-            "t.parquet, column 'day': the column holds dates or times; turn it into numbers (days since a date, hour of the day), or leave it out of the file"
+            message(time, 1, |g| put::<Int32Type>(g, &[1], None)),
+            "t.parquet, column 't': the column holds times of day; turn it into numbers (hour of the day), or leave it out of the file"
+        );
+        let far = "message t { REQUIRED INT32 day (DATE); }";
+        assert_eq!(
+            message(far, 1, |g| put::<Int32Type>(g, &[1, i32::MAX], None)),
+            "t.parquet, line 2, column 'day': the date lies outside the years 1 to 9999; correct it, or leave it empty"
         );
         let nested = "message t { REQUIRED GROUP place { REQUIRED DOUBLE x; } }";
         assert_eq!(

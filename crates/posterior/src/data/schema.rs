@@ -1,17 +1,23 @@
 //! How each column of the training table is encoded: what the model file keeps of it.
 
+use super::dates::DateParts;
 use super::scale::Scale;
 use serde::{Deserialize, Serialize};
 
-/// The category of a missing text under [`Missing::Mean`].
+/// The category of a missing text.
 pub(super) const MISSING: &str = "(missing)";
+/// The category that rare categories share in training, and unseen ones join later.
+pub(super) const OTHER: &str = "(other)";
 
 /// What to do with missing values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
-    /// Refuse them, naming the first.
+    /// Put the training mean in place of a number and tell the model by a further input, 1 where the value is missing; a missing text is a category of
+    /// its own; rows without a target are left out.
     #[default]
+    Auto,
+    /// Refuse them, naming the first.
     Error,
     /// Put the training mean in place of a number; a missing text is a category of its own.
     Mean,
@@ -57,9 +63,14 @@ pub enum FeatureKind {
     Bool(Scale),
     /// Text: one 0/1 number per category.
     OneHot {
-        /// The categories, sorted.
+        /// The categories, sorted. A text that is none of them counts as `(other)`, or, where no category was rare enough in training to make up that
+        /// one, as none: all its numbers are 0.
         categories: Vec<String>,
     },
+    /// A date, as elapsed time, year, season, weekday and hour.
+    Date(DateParts),
+    /// 1 where the column has no value, 0 elsewhere: beside columns of numbers that had gaps in training.
+    Indicator,
 }
 
 /// What is to be predicted.
@@ -108,6 +119,7 @@ impl FeatureKind {
     pub fn width(&self) -> usize {
         match self {
             FeatureKind::OneHot { categories } => categories.len(),
+            FeatureKind::Date(parts) => parts.width(),
             _ => 1,
         }
     }

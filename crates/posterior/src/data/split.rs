@@ -66,6 +66,59 @@ pub fn folds(rows: usize, k: usize, classes: Option<&[f64]>, key: Key) -> Result
     Ok((0..k).map(|fold| Split::by(&order, |p| p % k == fold)).collect())
 }
 
+/// K folds that keep the rows of a group together: groups in random order, each to the fold with the fewest rows so far.
+pub fn folds_of_groups<G: Ord>(groups: &[G], k: usize, key: Key) -> Result<Vec<Split>> {
+    let mut distinct: Vec<&G> = groups.iter().collect();
+    distinct.sort();
+    distinct.dedup();
+    if k < 2 || k > distinct.len() {
+        let what = format!("{} groups cannot be split into {k} folds", distinct.len());
+        return Err(Error::setting(what, "choose at least 2 folds and at most as many as groups"));
+    }
+    let number = |group: &G| distinct.partition_point(|g| *g < group);
+    let of_row: Vec<usize> = groups.iter().map(number).collect();
+    let mut sizes = vec![0usize; distinct.len()];
+    of_row.iter().for_each(|g| sizes[*g] += 1);
+    let mut order: Vec<usize> = (0..distinct.len()).collect();
+    Stream::new(key.purpose(Purpose::Split)).shuffle(&mut order);
+    order.sort_by_key(|g| std::cmp::Reverse(sizes[*g])); // stable: equal sizes stay in random order
+    let (mut fold_of, mut rows_of) = (vec![0; distinct.len()], vec![0usize; k]);
+    for group in order {
+        let fold = (0..k).min_by_key(|f| rows_of[*f]).unwrap_or(0);
+        fold_of[group] = fold;
+        rows_of[fold] += sizes[group];
+    }
+    let all: Vec<usize> = (0..groups.len()).collect();
+    Ok((0..k).map(|fold| Split::by(&all, |row| fold_of[of_row[row]] == fold)).collect())
+}
+
+/// K splits in the order of time: the rows are cut into k + 1 parts, and part i + 1 is predicted from parts 0 to i. Rows of one time stay together.
+pub fn folds_in_time<T: PartialOrd>(times: &[T], k: usize) -> Result<Vec<Split>> {
+    let rows = times.len();
+    let mut order: Vec<usize> = (0..rows).collect();
+    order.sort_by(|a, b| times[*a].partial_cmp(&times[*b]).unwrap_or(std::cmp::Ordering::Equal));
+    // A part begins where the time changes.
+    let start = |part: usize| {
+        let mut at = part * rows / (k + 1);
+        while at > 0 && at < rows && times[order[at]] == times[order[at - 1]] {
+            at += 1;
+        }
+        at
+    };
+    let starts: Vec<usize> = (1..=k).map(start).chain([rows]).collect();
+    if k == 0 || k >= rows || starts[0] == 0 || starts.windows(2).any(|w| w[0] >= w[1]) {
+        let what = format!("{rows} rows cannot be split into {k} periods to predict");
+        return Err(Error::setting(what, "choose fewer folds, or a column with more different times"));
+    }
+    let sorted = |part: &[usize]| {
+        let mut rows = part.to_vec();
+        rows.sort_unstable();
+        rows
+    };
+    let split = |w: &[usize]| Split { train: sorted(&order[..w[0]]), validation: sorted(&order[w[0]..w[1]]) };
+    Ok(starts.windows(2).map(split).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +146,32 @@ mod tests {
         for fold in folds(100, 5, Some(&classes), Key::new(1)).unwrap() {
             assert_eq!((fold.validation.len(), rare(&fold.validation)), (20, 2));
         }
+    }
+
+    #[test]
+    fn groups_stay_together_and_time_goes_forward() {
+        let groups: Vec<usize> = (0..60).map(|i| i * i % 17 % 7).collect();
+        let folds = folds_of_groups(&groups, 3, Key::new(1)).unwrap();
+        let mut held = 0;
+        for fold in &folds {
+            let inside: std::collections::HashSet<usize> = fold.validation.iter().map(|r| groups[*r]).collect();
+            assert!(fold.train.iter().all(|r| !inside.contains(&groups[*r])));
+            assert!(!fold.train.is_empty() && !fold.validation.is_empty());
+            held += fold.validation.len();
+        }
+        assert_eq!(held, 60);
+        let message = folds_of_groups(&[1, 1, 2], 3, Key::new(1)).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "2 groups cannot be split into 3 folds; choose at least 2 folds and at most as many as groups"
+        );
+        let times: Vec<f64> = (0..40).map(|i| f64::from(i * 7 % 20)).collect();
+        for split in folds_in_time(&times, 4).unwrap() {
+            let last = split.train.iter().map(|r| times[*r]).fold(f64::MIN, f64::max);
+            assert!(split.validation.iter().all(|r| times[*r] > last));
+            assert!(split.validation.len() >= 4);
+        }
+        assert!(folds_in_time(&[1.0; 10], 2).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A table as it stands in a user's file: named columns of raw values, or a block of images with their labels.
 
-use super::{csv, idx, npy, parquet};
+use super::numerals::{Numeral, Numerals};
+use super::{csv, idx, json_lines, npy, parquet, text};
 use crate::error::{Error, Place, Result, steers, suggest};
 use crate::memory;
 use crate::nn::Shape;
@@ -97,22 +98,39 @@ pub struct Table {
     rows: usize,
     source: Option<PathBuf>,
     lines: Option<Vec<u64>>,
+    /// Columns that were asked for as text, whatever they look like.
+    as_text: Arc<HashSet<String>>,
+    /// What a user should know of how the file was read.
+    notes: Vec<String>,
 }
 
 impl Table {
-    /// Reads CSV, Parquet, NPY, NPZ or IDX; what a file is, its first bytes tell.
+    /// Reads CSV, JSON lines, Parquet, NPY, NPZ or IDX; what a file is, its first bytes tell.
     ///
-    /// Also compressed with gzip: CSV and IDX.
+    /// Also compressed: CSV, JSON lines and IDX with gzip, the first two with Zstandard.
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
         let io = |e| Error::io("read", path, e);
         let file = File::open(path).map_err(io)?;
         let size = file.metadata().map_err(io)?.len();
-        let mut reader = BufReader::new(file);
+        Table::read_stream(file, Some(size), path, options)
+    }
+
+    /// Reads what [`Table::read`] reads, but no Parquet, from a stream that `name` stands for in messages.
+    pub fn read_from(stream: impl Read, name: &str, options: &ReadOptions) -> Result<Table> {
+        Table::read_stream(stream, None, Path::new(name), options)
+    }
+
+    fn read_stream(stream: impl Read, size: Option<u64>, path: &Path, options: &ReadOptions) -> Result<Table> {
+        let io = |e| Error::io("read", path, e);
+        let mut reader = BufReader::new(stream);
         let start = first_bytes(&mut reader, 8).map_err(io)?;
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_lowercase();
         let whole = std::io::Cursor::new(start.clone()).chain(reader);
         let table = match &start[..] {
             [] => Err(Error::data("the file is empty", "give a file with a header line and rows")),
+            [b'P', b'A', b'R', b'1', ..] if size.is_none() => {
+                Err(Error::data("Parquet cannot be read from a stream", "give the file itself"))
+            }
             [b'P', b'A', b'R', b'1', ..] => parquet::read(path),
             [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => npy::read_npy(&all(whole, path)?),
             [b'P', b'K', 3, 4, ..] => npy::read_npz(&all(whole, path)?),
@@ -123,10 +141,11 @@ impl Table {
                 match &start[..] {
                     [0, 0, 8, ..] => idx::read(whole, None, path, options),
                     [] => Err(Error::data("the file is empty", "give a file with a header line and rows")),
-                    _ => csv::read(&unpacked(whole, path)?, options),
+                    _ => written(unpacked(whole, path)?, options),
                 }
             }
-            [0, 0, _, _, ..] => idx::read(whole, Some(size), path, options),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => unzstd(whole, path).and_then(|bytes| written(bytes, options)),
+            [0, 0, _, _, ..] => idx::read(whole, size, path, options),
             // The length of a safetensors header; no text has such bytes.
             [_, _, _, _, 0, 0, 0, 0] => Err(Error::data(
                 "this is a model file, not data",
@@ -137,7 +156,7 @@ impl Table {
                     format!("this is not a {} file, or its first bytes are damaged", extension.to_uppercase()),
                     "write it again",
                 )),
-                _ => csv::read(&all(whole, path)?, options),
+                _ => written(all(whole, path)?, options),
             },
         };
         let mut table = table.and_then(|t| t.declared(options)).map_err(|e| e.in_file(path))?;
@@ -168,7 +187,17 @@ impl Table {
         }
         let index = columns.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect();
         let (names, columns) = columns.into_iter().unzip();
-        Ok(Table { names, index: Arc::new(index), columns, images: None, rows, source: None, lines: None })
+        Ok(Table {
+            names,
+            index: Arc::new(index),
+            columns,
+            images: None,
+            rows,
+            source: None,
+            lines: None,
+            as_text: Arc::default(),
+            notes: Vec::new(),
+        })
     }
 
     /// A table of images, with a label column where there are labels.
@@ -217,6 +246,11 @@ impl Table {
         self.source.as_deref()
     }
 
+    /// What a user should know of how the file was read.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// The images, if the rows are images.
     pub fn images(&self) -> Option<&Images> {
         self.images.as_ref()
@@ -247,6 +281,11 @@ impl Table {
             };
             self.locate(Error::data(format!("there is no column '{}'", show(name)), fix))
         })
+    }
+
+    /// Whether a column was asked for as text.
+    pub(super) fn is_declared_text(&self, name: &str) -> bool {
+        self.as_text.contains(name)
     }
 
     /// Line of the file (or number of the row, from 1) where a row stands.
@@ -281,6 +320,8 @@ impl Table {
             rows: rows.len(),
             source: self.source.clone(),
             lines: Some(rows.iter().map(|&r| self.line(r)).collect()),
+            as_text: self.as_text.clone(),
+            notes: self.notes.clone(),
         }
     }
 
@@ -293,8 +334,15 @@ impl Table {
         }
         let (text, numeric): (HashSet<&String>, HashSet<&String>) =
             (options.text.iter().collect(), options.numeric.iter().collect());
+        self.as_text = Arc::new(options.text.iter().cloned().collect());
         for i in 0..self.names.len() {
             let name = &self.names[i];
+            if !options.optional && !text.contains(name) {
+                // Files with types of their own hold numbers in words too.
+                if let Some(numbers) = numerals(&self.columns[i]) {
+                    self.columns[i] = Column::Number(numbers);
+                }
+            }
             if text.contains(name) && !matches!(self.columns[i], Column::Text(_)) {
                 let column = &self.columns[i];
                 self.columns[i] = Column::Text((0..column.len()).map(|r| column.text(r)).collect());
@@ -304,7 +352,9 @@ impl Table {
                     .map(|r| match column {
                         Column::Number(v) => Ok(v[r]),
                         _ => column.text(r).map_or(Ok(f64::NAN), |cell| {
-                            let number = cell.trim().parse().ok().filter(|v: &f64| v.is_finite());
+                            let read = |cell: &str| Numeral::read(cell, false).map(|n| n.value);
+                            let number = cell.trim().parse().ok().or_else(|| read(cell.trim()));
+                            let number = number.filter(|v: &f64| v.is_finite());
                             number.ok_or_else(|| text_among_numbers(&cell, CORRECT).at(self.place(r, name)))
                         }),
                     })
@@ -314,6 +364,24 @@ impl Table {
         }
         Ok(self)
     }
+}
+
+/// The numbers of a text column that holds numerals, such as $130, and nothing else.
+fn numerals(column: &Column) -> Option<Vec<f64>> {
+    let Column::Text(cells) = column else { return None };
+    let mut all = Numerals::default();
+    let mut values = Vec::new();
+    for (row, cell) in cells.iter().enumerate() {
+        values.push(match cell {
+            None => f64::NAN,
+            Some(cell) => {
+                let numeral = Numeral::read(cell.trim(), false)?;
+                all.add(row, numeral);
+                numeral.value
+            }
+        });
+    }
+    (all.count() > 0 && all.is_written() && all.settle(0, &mut values)).then_some(values)
 }
 
 /// Up to `n` bytes from the start of a stream.
@@ -331,6 +399,27 @@ fn all(reader: impl Read, path: &Path) -> Result<Vec<u8>> {
 /// All bytes of what a compressed file unpacks to, within the memory budget.
 fn unpacked(reader: impl Read, path: &Path) -> Result<Vec<u8>> {
     memory::read_all(reader, "the unpacked file", FEWER_ROWS).map_err(|e| e.of(path))
+}
+
+#[cfg(feature = "zstd")]
+fn unzstd(reader: impl Read, path: &Path) -> Result<Vec<u8>> {
+    let decoder = zstd::stream::read::Decoder::new(reader).map_err(|e| Error::io("read", path, e))?;
+    unpacked(decoder, path)
+}
+
+#[cfg(not(feature = "zstd"))]
+fn unzstd(_: impl Read, _: &Path) -> Result<Vec<u8>> {
+    let what = "this build cannot read files compressed with Zstandard";
+    Err(Error::data(what, "build it with the cargo feature 'zstd', or unpack the file"))
+}
+
+/// A table written as text: JSON lines if it begins with an object, else CSV.
+fn written(bytes: Vec<u8>, options: &ReadOptions) -> Result<Table> {
+    let (bytes, note) = text::utf8(bytes)?;
+    let object = bytes.iter().find(|b| !b.is_ascii_whitespace() && !matches!(b, 0xef | 0xbb | 0xbf)) == Some(&b'{');
+    let mut table = if object { json_lines::read(&bytes)? } else { csv::read(&bytes, options)? };
+    table.notes.extend(note);
+    Ok(table)
 }
 
 /// What to do about a table that is too large.

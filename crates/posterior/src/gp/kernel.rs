@@ -103,7 +103,8 @@ fn columns_of(inputs: &Inputs) -> Result<Vec<Column>> {
         let (std, category) = match &f.kind {
             FeatureKind::Standard(scale) => (Some(scale.std), false),
             FeatureKind::Bool(scale) => (Some(scale.std), true),
-            FeatureKind::OneHot { .. } => (None, true),
+            FeatureKind::Date(_) => (None, false),
+            FeatureKind::OneHot { .. } | FeatureKind::Indicator => (None, true),
         };
         Column { name: f.name.clone(), dims, std, category }
     };

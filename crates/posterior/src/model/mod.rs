@@ -126,7 +126,10 @@ impl Model {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
-        let Encoded { mut data, kept_rows, .. } = encoder.encode(table, true)?;
+        let Encoded { mut data, kept_rows, warnings, .. } = encoder.encode(table, true)?;
+        if start.is_some() {
+            warnings.iter().for_each(|w| observer.warn(w));
+        }
         if let Some(weights) = weights {
             data = data.with_weights(kept_rows.iter().map(|r| weights[*r]).collect::<Vec<f64>>())?;
         }

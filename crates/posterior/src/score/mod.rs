@@ -7,6 +7,7 @@ mod accuracy;
 mod auroc;
 mod bootstrap;
 mod brier;
+mod confusion;
 mod coverage;
 mod crps;
 mod curves;
@@ -24,6 +25,7 @@ mod scored;
 mod width;
 
 pub use bootstrap::{RESAMPLES, Rated, rate};
+pub use confusion::Confusion;
 pub use curves::{Bin, pit_histogram, reliability, risk_coverage_curve};
 pub use ranking::{mean_and_error, mean_ranks, paired};
 pub use roc::Roc;

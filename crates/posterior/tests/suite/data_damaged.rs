@@ -136,7 +136,7 @@ fn survives(name: &str, bytes: &[u8]) -> Result<(), TestCaseError> {
         [(Task::Auto, Missing::Error), (Task::Classification, Missing::Mean), (Task::Count, Missing::Drop)]
     {
         let target = table.column_names().last().unwrap_or("label").to_owned();
-        match Encoder::fit(&table, &EncodeOptions { target, task, missing, ignore: Vec::new(), also: Vec::new() }) {
+        match Encoder::fit(&table, &EncodeOptions { target, task, missing, ..EncodeOptions::default() }) {
             Err(e) => one_line(e.to_string())?,
             Ok(fitted) => {
                 let encoded = fitted.encoder.encode(&table, true).map_err(|e| TestCaseError::fail(e.to_string()))?;

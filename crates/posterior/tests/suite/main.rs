@@ -9,6 +9,7 @@ mod conformance;
 mod conformance_catches;
 mod data_damaged;
 mod data_encode;
+mod data_tables;
 mod decide;
 mod diagnose;
 mod diagnosis;

@@ -104,7 +104,8 @@ fn plan(args: &Compare) -> anyhow::Result<Plan> {
         }
     }
     let table = read(&args.data, None)?;
-    let options = encode_options(&args.target, &table)?;
+    let mut options = encode_options(&args.target, &table)?;
+    options.ignore.extend(args.group.clone());
     let splits = splits::of(args, &table, &options)?;
     let encoder = Encoder::fit(&table, &options)?.encoder;
     // A setting goes to every method that has it.

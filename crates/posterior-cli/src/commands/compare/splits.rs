@@ -1,7 +1,7 @@
 //! Which rows are held back in which split: folds, or the lines of a file.
 
 use crate::cli::Compare;
-use posterior::data::{EncodeOptions, Encoder, Split, Table, TargetKind, folds};
+use posterior::data::{EncodeOptions, Encoder, Split, Table, TargetKind, folds, folds_in_time, folds_of_groups};
 use posterior::rng::Key;
 use std::path::Path;
 
@@ -13,10 +13,22 @@ pub fn of(args: &Compare, table: &Table, options: &EncodeOptions) -> anyhow::Res
     if let Some(path) = &args.test_rows {
         return from_file(path, table.rows(), &encoded.kept_rows);
     }
-    let classes = matches!(encoder.target_kind(), TargetKind::Class { .. }).then_some(&*encoded.data.y);
-    let parts = folds(encoded.data.rows, args.folds, classes, Key::new(args.common.seed.unwrap_or(0)))?;
+    let seed = Key::new(args.common.seed.unwrap_or(0));
     let rows = |part: Vec<usize>| part.into_iter().map(|i| encoded.kept_rows[i]).collect();
-    Ok(parts.into_iter().map(|s| Split { train: rows(s.train), validation: rows(s.validation) }).collect())
+    let of_table =
+        |parts: Vec<Split>| parts.into_iter().map(|s| Split { train: rows(s.train), validation: rows(s.validation) });
+    if let Some(name) = &args.group {
+        let column = table.column(name)?;
+        let groups: Vec<Option<String>> = encoded.kept_rows.iter().map(|r| column.text(*r)).collect();
+        return Ok(of_table(folds_of_groups(&groups, args.folds, seed)?).collect());
+    }
+    if let Some(name) = &args.time {
+        let times = table.times(name)?;
+        let times: Vec<f64> = encoded.kept_rows.iter().map(|r| times[*r]).collect();
+        return Ok(of_table(folds_in_time(&times, args.folds)?).collect());
+    }
+    let classes = matches!(encoder.target_kind(), TargetKind::Class { .. }).then_some(&*encoded.data.y);
+    Ok(of_table(folds(encoded.data.rows, args.folds, classes, seed)?).collect())
 }
 
 /// Line i holds the test rows of split i, numbers from 0; all other rows are learnt from. Rows left out for missing values are in

@@ -51,6 +51,7 @@ impl State {
         let reference = plan.reference.filter(|_| with_reference).map(|r| &plan.methods[r].identity);
         // As it was before there could be several targets: cells of one target keep their names.
         let options = format!("{:?}", plan.options).replace("also: [], ", "");
+        let options = options.replace(", inputs: [], weights: None", "");
         let text = format!("{}{:?}{options}{:?}{}{}{:?}", m.identity, reference, s, plan.seed, plan.draws, m.name);
         let name = hash(self.common, text.as_bytes());
         self.folder.join(format!("{}-{split}-{:016x}.{ending}", m.name, (name >> 64) as u64 ^ name as u64))
