@@ -1,11 +1,12 @@
 //! Laplace's method against the closed form where noise is normal, dense matrices, finite differences and integrals over f.
 
-use super::exact::{Exact, LeaveOneOut};
+use super::exact::Exact;
 use super::fitted::{GpFit, Member};
 use super::laplace::{Laplace, laplace_evidence};
 use super::tests::{at, kernel, rows, values};
 use super::*;
 use crate::data::Values;
+use crate::fitted::LeaveOneOut;
 use crate::fitted::{Fitted, How};
 use crate::likelihood::{self, Likelihood};
 use crate::math::linalg::{Cholesky, dot};
