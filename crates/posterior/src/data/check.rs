@@ -76,8 +76,10 @@ impl TableCheck {
             if targets.contains(name) {
                 problems.extend(of_target(name, column, fitted.as_ref()));
             } else {
-                problems.extend(of_column(name, column, missing, distinct));
-                if !options.ignore.iter().any(|i| i == name) {
+                // What is left out already needs no more said of it than why.
+                let used = !becomes.starts_with("left out");
+                problems.extend(of_column(name, column, missing, distinct, used));
+                if used {
                     problems.extend(leak(name, column, &options.target, target, distinct));
                 }
             }
@@ -165,7 +167,7 @@ fn of_target(name: &str, column: &Column, fitted: Option<&Fitted>) -> Vec<String
     told
 }
 
-fn of_column(name: &str, column: &Column, missing: usize, distinct: usize) -> Vec<String> {
+fn of_column(name: &str, column: &Column, missing: usize, distinct: usize, used: bool) -> Vec<String> {
     let (shown, rows) = (show(name), column.len());
     let mut told = Vec::new();
     if distinct == 1 && missing == 0 {
@@ -175,7 +177,7 @@ fn of_column(name: &str, column: &Column, missing: usize, distinct: usize) -> Ve
         told.push(format!("column '{shown}' is nearly empty: {missing} of {rows} values are missing"));
     }
     if let Column::Number(values) = column {
-        if rows >= LEAKS_FROM && counts_rows(values) {
+        if used && rows >= LEAKS_FROM && counts_rows(values) {
             told.push(format!("column '{shown}' counts the rows: if it is an identifier, leave it out"));
         }
         for stand_in in STAND_INS {
