@@ -257,7 +257,7 @@ fn parse_fraction(text: &str) -> Result<f64, String> {
 pub struct Import {
     /// A state dict of Linear and Conv2d modules, as safetensors.torch.save_file writes it
     #[arg(value_name = "WEIGHTS")]
-    pub weights: PathBuf,
+    pub file: PathBuf,
     /// Rows like those it was trained on: names and order of the inputs, classes, and the noise come from them
     #[arg(long, value_name = "DATA")]
     pub data: PathBuf,

@@ -15,7 +15,7 @@ pub fn run(args: &Import) -> anyhow::Result<()> {
     let data = Data { data: args.data.clone(), labels: args.labels.clone(), text: args.text.clone() };
     let table = read(&data, None)?;
     let options = encode_options(&args.target, &table)?;
-    let inputs = data_files(&args.data, args.labels.as_ref()).into_iter().chain([args.weights.clone()]);
+    let inputs = data_files(&args.data, args.labels.as_ref()).into_iter().chain([args.file.clone()]);
     check_writable(&args.out, inputs.chain(args.recipe.config.clone()))?;
     let given = Scale { mean: args.input_mean, std: args.input_std };
     if !given.is_valid() {
@@ -39,16 +39,16 @@ pub fn run(args: &Import) -> anyhow::Result<()> {
         input_scale: (!inputs).then_some(given),
         target_scale: (!target).then_some(Scale { mean: 0.0, std: 1.0 }),
     };
-    let bytes = posterior::memory::read_file(&args.weights)?;
+    let bytes = posterior::memory::read_file(&args.file)?;
     let mut terminal = Terminal::new(&args.common, "importing");
-    let model = import(&bytes, &args.weights, &recipe, &table, &options, &how, &mut terminal)?;
+    let model = import(&bytes, &args.file, &recipe, &table, &options, &how, &mut terminal)?;
     terminal.done();
     artifact::save(&model, &args.out)?;
     let out = args.out.display().to_string();
     if args.common.json {
         return json(&json!({
             "model": out,
-            "weights": args.weights.display().to_string(),
+            "weights": args.file.display().to_string(),
             "rows": model.rows,
             "parameters": model.fitted.parameters(),
             "network": model.network("a network was read")?.network.describe(),

@@ -110,7 +110,7 @@ fn nothing_from_a_file_steers_the_terminal() {
         &["inspect", "m", "--json"],
         &["evaluate", "m", "h.csv"],
         &["predict", "m", "h.csv", "--json"],
-        &["predict", "m", "unseen.csv"],
+        &["predict", "m", "unseen.csv", "--json"],
         &["predict", "m", "lacks.csv"],
         &["predict", "m", "pa\u{1b}[31m.csv"],
         &["evaluate", "m", "pa\u{1b}[31mth.csv", "--report", "r\u{1b}[31m.html"],
@@ -167,7 +167,7 @@ fn errors_are_json_where_json_is_asked_for() {
     let dir = folder();
     let d = dir.path();
     std::fs::write(d.join("m"), small_model("houses.csv", "price")).unwrap();
-    std::fs::write(d.join("gap.csv"), "size,age,district,garden\n50,3,east,true\n,3,east,true\n").unwrap();
+    std::fs::write(d.join("gap.csv"), "size,age,district,garden\n50,3,east,true\nwide,3,east,true\n").unwrap();
     let error = |args: &[&str]| {
         let run = run(d, args);
         assert_eq!(run.code, Some(2), "{args:?}");
@@ -179,8 +179,8 @@ fn errors_are_json_where_json_is_asked_for() {
     };
     let gap = error(&["predict", "m", "gap.csv", "--json"]);
     assert_eq!((gap["file"].as_str(), gap["line"].as_u64()), (Some("gap.csv"), Some(3)));
-    assert_eq!((gap["column"].as_str(), gap["what"].as_str()), (Some("size"), Some("the value is missing")));
-    assert!(gap["fix"].as_str().unwrap().starts_with("fill it in"));
+    assert_eq!((gap["column"].as_str(), gap["what"].as_str()), (Some("size"), Some("text 'wide' in a numeric column")));
+    assert!(gap["fix"].as_str().unwrap().starts_with("correct the cell"));
     assert_eq!(error(&["predict", "nowhere", "gap.csv", "--json"])["file"], "nowhere");
     assert!(error(&["fit", "houses.csv", "--json"])["message"].as_str().unwrap().contains("--target"));
     let flag = error(&["predict", "m", "gap.csv", "--interwal", "0.5", "--json"]);

@@ -276,7 +276,7 @@ fn slips_in_a_configuration_file() {
     config("[network]\nhidden = [0]\n", &["c.toml", "'0'", "from 1 to 1048576"]);
     config("[method]\nname = \"map\"\nepochs = \"x\"\n", &["'epochs' cannot be 'x'", "from 0 to 1000000"]);
     config("[method]\nname = \"map\"\nepochs = [1]\n", &["c.toml, line", "a number, a word, true or false"]);
-    config("[[network.layers]]\nkind = \"convv\"\n", &["c.toml, line 2", "convv", "`conv`"]);
+    config("[[network.layers]]\nkind = \"convv\"\n", &["c.toml, line 1", "convv", "'conv'"]);
     config("[[network.layers]]\nkind = \"dense\"\nunits = 0\n", &["units", "from 1 to 1048576"]);
 }
 

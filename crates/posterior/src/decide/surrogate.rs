@@ -28,6 +28,8 @@ pub struct Surrogate {
     inverse_scale: Vec<f64>,
     x: Vec<f64>,
     y: Vec<f64>,
+    /// How many of the last values are believed: they are values of f, without noise, so that a second look at the same place gains nothing.
+    believed: usize,
     centre: f64,
     std: f64,
     factor: Cholesky,
@@ -142,6 +144,7 @@ impl Surrogate {
             inverse_scale,
             x,
             y,
+            believed: 0,
             centre,
             std,
             factor: Cholesky::new(&[1.0], 1)?,
@@ -150,6 +153,11 @@ impl Surrogate {
         };
         made.factorise()?;
         Ok(made)
+    }
+
+    fn noise_of(&self, i: usize) -> f64 {
+        // What is believed keeps so much noise that points close together can be factorised.
+        if i + self.believed < self.y.len() { self.noise } else { self.noise.min(1e-8 * self.variance) }
     }
 
     fn factorise(&mut self) -> Result<()> {
@@ -163,7 +171,7 @@ impl Surrogate {
         }
         for step in [0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6] {
             let mut noisy = k.clone();
-            (0..n).for_each(|i| noisy[i * n + i] += self.noise + step * self.variance);
+            (0..n).for_each(|i| noisy[i * n + i] += self.noise_of(i) + step * self.variance);
             if let Ok(factor) = Cholesky::new(&noisy, n) {
                 self.factor = factor;
                 self.alpha = self.y.clone();
@@ -269,6 +277,7 @@ impl Surrogate {
         let mean = (self.at(x, false).mean - self.centre) / self.std;
         next.x.extend_from_slice(x);
         next.y.push(mean);
+        next.believed += 1;
         next.factorise()?;
         Ok(next)
     }
@@ -276,8 +285,8 @@ impl Surrogate {
     /// The largest mean of f at the points it was told.
     pub fn best_mean(&self) -> f64 {
         // K α = y and the noise is on the diagonal: the means are y − σ²α.
-        let mean = |(y, a): (&f64, &f64)| y - self.noise * a;
-        let best = self.y.iter().zip(&self.alpha).map(mean).fold(f64::NEG_INFINITY, f64::max);
+        let mean = |(i, (y, a)): (usize, (&f64, &f64))| y - self.noise_of(i) * a;
+        let best = self.y.iter().zip(&self.alpha).enumerate().map(mean).fold(f64::NEG_INFINITY, f64::max);
         self.centre + self.std * best
     }
 }

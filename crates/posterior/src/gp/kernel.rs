@@ -216,7 +216,7 @@ impl Kernel {
                 return wrong(what, "give one, or with 'ard' one for every column".to_owned());
             }
             // The output of a network has the scale of its weights.
-            let redundant = *name == "variance" && (spec.kind.is_wide() || !scaled && !(linear && spec.ard));
+            let redundant = *name == "variance" && (spec.kind.is_wide() || !(scaled || linear && spec.ard));
             let from = self.parameters.len();
             for i in 0..count {
                 let own = if *name == "period" { unit } else { 1.0 };

@@ -81,6 +81,7 @@ impl<const N: usize> Add for Jet<N> {
 
 impl<const N: usize> Mul for Jet<N> {
     type Output = Self;
+    #[allow(clippy::suspicious_arithmetic_impl)] // the product rule
     fn mul(self, other: Self) -> Self {
         let d = std::array::from_fn(|i| self.d[i] * other.v + self.v * other.d[i]);
         Jet { v: self.v * other.v, d }

@@ -118,7 +118,7 @@ fn bad_input_gets_a_sentence() {
     assert!(message(fit_on(&data, gp("mattern52"))).contains("at character 1: there is no kernel 'mattern52'"));
     assert!(message(fit_on(&data, gp("periodic(columns=x, period=0)"))).contains("the period cannot be 0"));
     assert!(message(fit_on(&data, gp("rbf(columns=nosuch)"))).contains("there is no input column 'nosuch'"));
-    let student = Recipe { method: gp("rbf"), likelihood: Choice::named("student-t"), ..Recipe::default() };
+    let student = Recipe { method: gp("rbf"), likelihood: Choice::named("heteroscedastic"), ..Recipe::default() };
     let options = EncodeOptions { target: "y".into(), ..EncodeOptions::default() };
     assert!(message(Model::fit(&student, &data, &options, 0, &mut Silent)).contains("takes normal noise"));
     let network = NetworkSpec::parse("20", Activation::Tanh).unwrap();
