@@ -300,7 +300,8 @@ impl Optimiser {
 
 /// The radical inverse of i in the d-th prime: evenly spread in [0, 1).
 fn halton(mut i: usize, d: usize) -> f64 {
-    let base = (2..).filter(|n: &usize| (2..*n).take_while(|k| k * k <= *n).all(|k| !n.is_multiple_of(k))).nth(d).unwrap_or(2);
+    let base =
+        (2..).filter(|n: &usize| (2..*n).take_while(|k| k * k <= *n).all(|k| !n.is_multiple_of(k))).nth(d).unwrap_or(2);
     let (mut value, mut part) = (0.0, 1.0);
     while i > 0 {
         part /= base as f64;

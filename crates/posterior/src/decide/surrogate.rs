@@ -157,7 +157,7 @@ impl Surrogate {
 
     fn noise_of(&self, i: usize) -> f64 {
         // What is believed keeps so much noise that points close together can be factorised.
-        if i + self.believed < self.y.len() { self.noise } else { self.noise.min(1e-8 * self.variance) }
+        if i + self.believed < self.y.len() { self.noise } else { self.noise.min(1e-12 * self.variance) }
     }
 
     fn factorise(&mut self) -> Result<()> {

@@ -4,7 +4,7 @@ use posterior::artifact::to_bytes;
 use posterior::data::{Column, EncodeOptions, Table};
 use posterior::inference::{Fit, METHODS, Method, MethodEntry, Observer, Silent, register_method};
 use posterior::likelihood::LIKELIHOODS;
-use posterior::model::{Choice, Model, Recipe};
+use posterior::model::{Choice, MODELS, Model, Recipe};
 use posterior::nn::{Activation, NetworkSpec};
 use posterior::options::*;
 use posterior::posterior::PointPosterior;
@@ -116,7 +116,9 @@ fn tables_are_those_of_the_printed_help() {
         let row = |s: &Setting| serde_json::json!({ "name": s.name, "help": s.help, "default": Value::from(s.default), "takes": s.allowed.to_string() });
         (name.to_owned(), serde_json::Value::Array(table.iter().map(row).collect()))
     };
-    assert_eq!(printed("rows", "method"), METHODS.iter().map(|m| derived(m.name, m.settings)).collect::<Vec<_>>());
+    let methods = METHODS.iter().map(|m| derived(m.name, m.settings));
+    let all = methods.chain(MODELS.iter().map(|m| derived(m.name, m.settings)));
+    assert_eq!(printed("rows", "method"), all.collect::<Vec<_>>());
     assert_eq!(
         printed("likelihoods", "likelihood"),
         LIKELIHOODS.iter().map(|l| derived(l.name, l.settings)).collect::<Vec<_>>()

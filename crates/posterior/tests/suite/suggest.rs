@@ -248,51 +248,6 @@ fn the_minimum_of_branin_is_found() {
     }
 }
 
-/// Medians over 20 seeds: `cargo test -p posterior --test suite suggest::figures -- --ignored --nocapture`.
-#[test]
-#[ignore = "minutes"]
-fn figures() {
-    let median = |mut v: Vec<f64>| {
-        v.sort_by(f64::total_cmp);
-        v[v.len() / 2]
-    };
-    let hartmann = |p: &[f64]| {
-        const A: [[f64; 6]; 4] = [
-            [10.0, 3.0, 17.0, 3.5, 1.7, 8.0],
-            [0.05, 10.0, 17.0, 0.1, 8.0, 14.0],
-            [3.0, 3.5, 1.7, 10.0, 17.0, 8.0],
-            [17.0, 8.0, 0.05, 10.0, 0.1, 14.0],
-        ];
-        const P: [[f64; 6]; 4] = [
-            [0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886],
-            [0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991],
-            [0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650],
-            [0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381],
-        ];
-        let c = [1.0, 1.2, 3.0, 3.2];
-        let term = |i: usize| c[i] * (-(0..6).map(|d| A[i][d] * (p[d] - P[i][d]).powi(2)).sum::<f64>()).exp();
-        -(0..4).map(term).sum::<f64>()
-    };
-    let two = || space(vec![("x", real(-5.0, 10.0)), ("y", real(0.0, 15.0))]);
-    let six = || space(["a", "b", "c", "d", "e", "f"].map(|n| (n, real(0.0, 1.0))).to_vec());
-    let run = |name: &str,
-               space: &dyn Fn() -> Space,
-               f: &dyn Fn(&[f64]) -> f64,
-               first: usize,
-               budget: usize,
-               best: f64,
-               seeds: u64| {
-        let of = |seed| regret(Optimiser::new(space(), Goal::Min, Acquisition::LogEi, seed), f, first, budget, best);
-        let all: Vec<_> = (0..seeds).map(of).collect();
-        let (r, s) = (median(all.iter().map(|r| r.0).collect()), median(all.iter().map(|r| r.1).collect()));
-        println!("{name} at {budget}, {seeds} seeds: median regret {r:.2e}, last ask {:.1} ms", 1e3 * s);
-    };
-    run("Branin", &two, &branin, 5, 25, 0.397887357729738, 20);
-    run("Branin", &two, &branin, 5, 40, 0.397887357729738, 20);
-    run("Hartmann6", &six, &hartmann, 12, 50, -3.322368011415515, 20);
-    run("Hartmann6", &six, &hartmann, 12, 100, -3.322368011415515, 5);
-}
-
 #[test]
 fn spaces_are_read_and_checked() {
     let order = ["x", "n", "kind"].map(String::from);
