@@ -387,7 +387,7 @@ class PosteriorRegressor(RegressorMixin, _Estimator):
     network : widths of the hidden layers, a name, or a list of layers as dicts.
     activation : of hidden layers given by their widths.
     likelihood, prior : by name, or "auto".
-    missing : "error", "mean" or "drop": what is done about missing values.
+    missing : "error", "auto" (mean and indicator; a level of their own), "mean" or "drop": what is done about missing values.
     n_draws : draws of the posterior in a prediction.
     random_state : the same number gives the same bits.
     n_jobs : threads; None is one per core.

@@ -18,6 +18,7 @@ class Settings(TypedDict, total=False):
     count: int | None
     cycles: int | None
     degree: int | None
+    depth: int | None
     draws: int | None
     energy_error: float | None
     epochs: int | None
@@ -27,12 +28,15 @@ class Settings(TypedDict, total=False):
     frequencies: int | None
     friction: float | None
     hessian_init: float | None
+    inducing: int | None
+    inference: Literal["auto", "exact", "laplace", "nearest", "sparse"] | None
     initial_alpha: float | None
     initial_mean: Literal["map", "random", "zero"] | None
     initial_scaling: Literal["fan-in", "none"] | None
     initial_std: float | None
     input_rate: float | None
     kept: int | None
+    kernel: None
     kl_warmup: float | None
     kron_bias: Literal["joint", "separate"] | None
     learn_prior: bool | None
@@ -51,8 +55,11 @@ class Settings(TypedDict, total=False):
     max_steps: int | None
     members: int | None
     memory_mib: int | None
+    method_activation: Literal["erf", "identity", "relu"] | None
+    neighbours: int | None
     on: Literal["activations", "weights"] | None
     online: int | None
+    parameters: Literal["auto", "optimised", "sampled"] | None
     path: float | None
     patience: int | None
     per: Literal["layer", "unit"] | None
@@ -77,6 +84,7 @@ class Settings(TypedDict, total=False):
     samples: int | None
     schedule: Literal["constant", "cosine", "cyclical", "exponential", "polynomial"] | None
     start: Literal["annealing", "modes", "prior", "tempered"] | None
+    starts: int | None
     steps: int | None
     structure: Literal["auto", "diag", "full", "kron"] | None
     subset: Literal["all", "last-layer"] | None

@@ -22,6 +22,10 @@ def tables() -> dict[str, dict[str, dict[str, Any]]]:
     return {kind: {row["name"]: row for row in rows} for kind, rows in found.items()}
 
 
+# Parameters of the estimators that are no settings: a method's setting of that name is ``method_activation`` and the like.
+_RESERVED = frozenset({"activation", "likelihood", "method", "missing", "network", "prior", "random_state"})
+
+
 @functools.cache
 def settings() -> dict[str, tuple[str, str]]:
     """Every keyword for a setting: ``epochs`` of a method, ``prior_weight_std``, ``likelihood_noise`` → (section, name)."""
@@ -29,7 +33,8 @@ def settings() -> dict[str, tuple[str, str]]:
     for kind, prefix in (("methods", ""), ("priors", "prior_"), ("likelihoods", "likelihood_")):
         for row in tables()[kind].values():
             for name in row["settings"]:
-                found.setdefault(prefix + name, (kind, name))
+                keyword = prefix + name
+                found.setdefault(f"method_{name}" if keyword in _RESERVED else keyword, (kind, name))
     return found
 
 

@@ -52,11 +52,15 @@ pub fn recipe(asked: &str) -> Result<Recipe> {
 /// How X and y are encoded.
 pub fn encoding(target: String, task: &str, missing: &str) -> Result<EncodeOptions> {
     let missing = match missing {
+        "auto" => Missing::Auto,
         "error" => Missing::Error,
         "mean" => Missing::Mean,
         "drop" => Missing::Drop,
         other => {
-            return Err(Error::setting(format!("missing cannot be '{other}'"), "it takes one of: error, mean, drop"));
+            return Err(Error::setting(
+                format!("missing cannot be '{other}'"),
+                "it takes one of: auto, error, mean, drop",
+            ));
         }
     };
     let task = match task {
