@@ -32,10 +32,12 @@ pub use crate::inference::{
     AlphaPer, Annealing, AnnealingStart, BlackBox, Bootstrap, ChainOptions, ChainSchedule, CurvatureStructure,
     DropoutOn, Ensemble, EstimatorChoice, Features, FullCovariance, GaussianDropout, GradientPrecision, Hmc,
     Importance, InitialMean, InitialScaling, Ivon, IvonMean, KronBias, Laplace, LaplacePredictive, LastLayer, Linear,
-    LinearPredictive, LowRank, Map, MassMatrix, MaximumLikelihood, McDropout, Mclmc, MeanField, Mixture, Moments, Nuts,
-    Preconditioning, PriorPrecision, Proposal, RandomWalk, RemovalTime, Sghmc, Sgld, SparseDropout, Start, Swag,
-    TemperedStart, TrainingOptions, Tuning, UncertainWeights, VariationalDropout,
+    LinearPredictive, LowRank, Map, MaximumLikelihood, McDropout, MeanField, Mixture, Moments, Preconditioning,
+    PriorPrecision, Proposal, RandomWalk, RemovalTime, Sghmc, Sgld, SparseDropout, Start, Swag, TemperedStart,
+    TrainingOptions, Tuning, UncertainWeights, VariationalDropout,
 };
+#[cfg(feature = "nuts")]
+pub use crate::inference::{MassMatrix, Mclmc, Nuts};
 pub use crate::optim::Decay;
 
 /// Options of likelihoods.

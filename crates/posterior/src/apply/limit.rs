@@ -1,8 +1,8 @@
 //! How far a network's prior is from its limit of infinite width: covariance and kurtosis of prior draws at growing width, against the NNGP.
 //!
-//! Given all but the last layer, f(x) is normal with the covariance V = σ_b² + σ_w² φ(x)·φ(x′)/h: the covariance of a draw is E[V], its excess kurtosis 3 Var V/E[V]², which falls as 1/h
+//! Given all but the last layer, f(x) is normal with the covariance V = σ_b² + σ_w² φ(x)·φ(x′)/h: the covariance of a draw is E(V), its excess kurtosis 3 Var V/E(V)², which falls as 1/h
 //! (15/h for one hidden relu layer without biases). V is known of every draw, so that the last layer adds no noise. The slope is that of ln kurtosis by ln h, weighted by its errors.
-//! Kernels of the limit are closed forms for relu and identity, and Gauss–Hermite sums of [`NODES`]² points for other activations.
+//! Kernels of the limit are closed forms for relu and identity, and Gauss–Hermite sums of 64² points for other activations.
 //! Reference: Neal (1996); Lee et al. (2018); Jacot et al. (2018). Cost: draws × rows × width² for every layer and width.
 
 use crate::error::{Error, Result};

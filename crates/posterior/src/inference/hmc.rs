@@ -59,6 +59,7 @@ macro_rules! accept_field {
         }
     };
 }
+#[cfg(feature = "nuts")]
 pub(super) use accept_field;
 
 crate::options! {

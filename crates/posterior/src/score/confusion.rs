@@ -1,5 +1,5 @@
-//! Classes as they are and as they are predicted: counts C[true][predicted], and of every class precision C[k][k]/Σ_i C[i][k], recall
-//! C[k][k]/Σ_j C[k][j], and F1, their harmonic mean.
+//! Classes as they are and as they are predicted: counts `C[true][predicted]`, and of every class precision `C[k][k]`/Σ_i `C[i][k]`, recall
+//! `C[k][k]`/Σ_j `C[k][j]`, and F1, their harmonic mean.
 //!
 //! What would divide by 0 (a class that is never predicted, or never there) has no value. Cost: O(rows).
 
@@ -33,7 +33,7 @@ impl Confusion {
         ratio(self.counts[class][class], self.counts[class].iter().sum())
     }
 
-    /// 2 C[k][k] / (rows of the class + rows predicted as it).
+    /// 2 C\[k\]\[k\] / (rows of the class + rows predicted as it).
     pub fn f1(&self, class: usize) -> Option<f64> {
         let there: usize = self.counts[class].iter().sum();
         let predicted: usize = self.counts.iter().map(|row| row[class]).sum();
