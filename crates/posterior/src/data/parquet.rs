@@ -24,8 +24,10 @@ pub(super) fn read(path: &Path) -> Result<Table> {
     if let Some(footer) = footer(&file).map_err(|e| Error::io("read", path, e))? {
         parquet_footer::check(&footer).map_err(damaged)?;
     }
+    let pages = file.try_clone().map_err(|e| Error::io("read", path, e))?;
     // The decoder of the `parquet` crate is not free of panics on damaged pages.
-    catch_unwind(AssertUnwindSafe(|| table(file))).unwrap_or_else(|_| Err(damaged("its pages contradict its header")))
+    catch_unwind(AssertUnwindSafe(|| table(file, &pages)))
+        .unwrap_or_else(|_| Err(damaged("its pages contradict its header")))
 }
 
 /// The footer's bytes, where the file ends as a Parquet file does; nothing where the crate will say what is wrong.
@@ -53,7 +55,33 @@ fn damaged(error: impl std::fmt::Display) -> Error {
     Error::data(format!("the Parquet file is damaged ({})", one_line(error)), "write it again")
 }
 
-fn table(file: File) -> Result<Table> {
+/// Bytes of a page's header that are read at first; most are shorter.
+const HEADER: u64 = 4096;
+
+/// Asks for the memory of the largest page between two places of the file: its header says what it unpacks to, and the crate believes it.
+fn check_pages(mut file: &File, start: u64, length: u64) -> Result<()> {
+    let (mut at, size) = (start, file.metadata().map_err(damaged)?.len());
+    let end = start.saturating_add(length).min(size);
+    let mut bytes = Vec::new();
+    while at < end {
+        let mut header = Err("its header is cut short");
+        for most in [HEADER, end - at] {
+            bytes.resize(most.min(end - at) as usize, 0);
+            file.seek(SeekFrom::Start(at)).map_err(damaged)?;
+            file.read_exact(&mut bytes).map_err(damaged)?;
+            header = parquet_footer::page_header(&bytes);
+            if header.is_ok() || most >= end - at {
+                break;
+            }
+        }
+        let header = header.map_err(damaged)?;
+        request(u128::from(header.unpacked))?;
+        at = at.saturating_add(header.length as u64).saturating_add(header.packed);
+    }
+    Ok(())
+}
+
+fn table(file: File, pages_of: &File) -> Result<Table> {
     let reader = SerializedFileReader::new(file).map_err(damaged)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     for descriptor in schema.columns() {
@@ -77,6 +105,8 @@ fn table(file: File) -> Result<Table> {
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(damaged)?;
         for (i, descriptor) in schema.columns().iter().enumerate() {
+            let (start, length) = group.metadata().column(i).byte_range();
+            check_pages(pages_of, start, length).map_err(|e| e.in_column(&show(descriptor.name())))?;
             let values = group.get_column_reader(i).map_err(damaged)?;
             let before = columns.get(i).map_or(0, Column::len);
             let part = column(values, descriptor, before).map_err(|e| e.in_column(&show(descriptor.name())))?;

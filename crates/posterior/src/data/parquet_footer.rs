@@ -1,5 +1,5 @@
 //! A look at the footer of a Parquet file before the `parquet` crate sees it: that crate makes room for as many children as an element of the schema
-//! claims to have, and descends as deep as they are nested.
+//! claims to have, and descends as deep as they are nested. Likewise the headers of its pages: room is made for what a page claims to unpack to.
 //!
 //! The footer is a struct of the compact protocol of Thrift (Apache Thrift, `thrift-compact-protocol.md`). Cost: one pass over it.
 
@@ -34,6 +34,48 @@ pub(super) fn check(footer: &[u8]) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+/// Kinds of the known fields of a page's header, by number.
+const PAGE: [u8; 9] = [0, 5, 5, 5, 5, 12, 12, 12, 12];
+
+/// What the header of a page claims.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PageHeader {
+    /// Bytes of the header itself.
+    pub length: usize,
+    /// Bytes of the page once it is unpacked.
+    pub unpacked: u64,
+    /// Bytes of the page in the file.
+    pub packed: u64,
+}
+
+/// The header that `bytes` begin with.
+pub(super) fn page_header(bytes: &[u8]) -> Result<PageHeader, &'static str> {
+    let mut walk = Walk { rest: bytes, children: Vec::new() };
+    let (mut field, mut unpacked, mut packed) = (0i64, 0, 0);
+    loop {
+        let head = walk.byte()?;
+        if head == 0 {
+            break;
+        }
+        field = if head >> 4 == 0 { walk.signed()? } else { field.wrapping_add(i64::from(head >> 4)) };
+        let kind = head & 0x0f;
+        if usize::try_from(field).ok().and_then(|f| PAGE.get(f)).is_some_and(|known| *known != kind) {
+            return Err("a field of the header of a page is of another kind");
+        }
+        match (field, kind) {
+            (2 | 3, _) => {
+                let size = u64::try_from(walk.signed()?).map_err(|_| "a page has a negative size")?;
+                let kept = if field == 2 { &mut unpacked } else { &mut packed };
+                *kept = size.max(*kept);
+            }
+            (_, 1 | 2) => {}
+            // No path of the footer begins so: nothing but the lengths is looked at.
+            (_, kind) => walk.value(kind, 1, &[0], field)?,
+        }
+    }
+    Ok(PageHeader { length: bytes.len() - walk.rest.len(), unpacked, packed })
 }
 
 struct Walk<'a> {
@@ -173,6 +215,17 @@ mod tests {
         }
         out.push(0);
         out
+    }
+
+    #[test]
+    fn headers_of_pages_are_read() {
+        // Type 0; 300 bytes unpacked, 20 packed; a header of a data page with one number; the end.
+        let header = [0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x2c, 0x15, 6, 0, 0];
+        let found = page_header(&[&header[..], &[7; 5]].concat()).unwrap();
+        assert_eq!(found, PageHeader { length: header.len(), unpacked: 300, packed: 20 });
+        assert!((0..header.len()).all(|cut| page_header(&header[..cut]).is_err()));
+        assert!(page_header(&[0x15, 0, 0x15, 1, 0]).unwrap_err().contains("negative"));
+        assert!(page_header(&[0x15, 0, 0x1c, 0, 0]).unwrap_err().contains("another kind"));
     }
 
     #[test]
