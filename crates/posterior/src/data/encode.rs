@@ -267,10 +267,9 @@ impl Encoder {
             Inputs::Images { scale, .. } => self.encode_images(table, scale, &kept_rows)?,
         };
         let mut data = Dataset::new(x, self.input_shape(), y, targets.len());
-        if let Some((name, column)) =
-            self.weights.as_ref().and_then(|n| Some((n, table.get(n)?))).filter(|_| with_target)
-        {
-            data.weights = Some(row_weights(table, name, column, &kept_rows)?);
+        if let Some(name) = self.weights.as_ref().filter(|n| with_target && table.get(n).is_some()) {
+            let all = row_weights(table, name)?;
+            data.weights = Some(kept_rows.iter().map(|r| all[*r]).collect());
         }
         Ok(Encoded { data, kept_rows, warnings })
     }
@@ -372,17 +371,18 @@ impl Encoder {
     }
 }
 
-/// The weights of rows, which must all be there.
-fn row_weights(table: &Table, name: &str, column: &Column, rows: &[usize]) -> Result<Arc<[f64]>> {
-    let weight = |row: &usize| {
-        let weight = number(column, *row, false).map_err(|e| e.at(table.place(*row, name)))?;
+/// The weights of all rows of a table by a column of it, which must be there for each: 0 or more, and not all 0.
+pub fn row_weights(table: &Table, name: &str) -> Result<Vec<f64>> {
+    let column = table.column(name)?;
+    let weight = |row: usize| {
+        let weight = number(column, row, false).map_err(|e| e.at(table.place(row, name)))?;
         if weight >= 0.0 {
             return Ok(weight);
         }
         let what = if weight.is_nan() { "the weight is missing".to_owned() } else { format!("the weight is {weight}") };
-        Err(Error::data(what, "give every row a weight of 0 or more").at(table.place(*row, name)))
+        Err(Error::data(what, "give every row a weight of 0 or more").at(table.place(row, name)))
     };
-    let weights: Arc<[f64]> = rows.iter().map(weight).collect::<Result<_>>()?;
+    let weights = (0..table.rows()).map(weight).collect::<Result<Vec<f64>>>()?;
     match weights.iter().any(|w| *w > 0.0) {
         true => Ok(weights),
         false => Err(table.locate(Error::data("all weights are 0", "give some rows weight")).in_column(&show(name))),

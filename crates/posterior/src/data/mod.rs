@@ -33,7 +33,7 @@ pub use batches::Batches;
 pub use check::{ColumnCheck, TableCheck};
 pub use dataset::{Dataset, Values};
 pub use dates::{DateOrder, DateParts};
-pub use encode::{Encoded, Encoder};
+pub use encode::{Encoded, Encoder, row_weights};
 pub use fit::{EncodeOptions, Fitted, Task};
 pub use formula::guarded;
 pub use idx::label_file;

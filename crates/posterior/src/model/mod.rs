@@ -11,7 +11,7 @@ pub use import::{ImportOptions, import};
 pub use recipe::{Choice, LayerPrior, Plan, Recipe, Resolved, ResolvedModel};
 pub use table::{MODELS, find_model, models, register_model};
 
-use crate::data::{Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
+use crate::data::{self, Dataset, EncodeOptions, Encoded, Encoder, Table, TargetKind, Values};
 use crate::error::{Error, Result};
 use crate::fitted::{Fitted, How, Mixing, ModelFit, NetworkFit, predict_blocks};
 use crate::inference::{Fingerprint, FitSummary, Observer, check_memory};
@@ -72,6 +72,10 @@ impl Model {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Model> {
+        if let Some(column) = &options.weights {
+            let weights = data::row_weights(table, column)?;
+            return Model::fit_weighted(recipe, table, options, &weights, seed, observer);
+        }
         let fitted = Encoder::fit(table, options)?;
         fitted.warnings.iter().for_each(|w| observer.warn(w));
         Model::fit_encoded(recipe, fitted.encoder, table, None, None, seed, observer)

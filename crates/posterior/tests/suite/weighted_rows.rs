@@ -36,6 +36,12 @@ fn closed_forms_do_not_tell_a_weight_from_repeated_rows() {
     assert!((evidence(&weighted) - evidence(&plain)).abs() < 1e-8, "{} {}", evidence(&weighted), evidence(&plain));
     // 22 have a weight, and row 7 is not complete.
     assert_eq!(weighted.rows, 21);
+    // A column of weights is the same door.
+    let mut columns: Vec<(String, Column)> = table.columns().map(|(n, c)| (n.to_owned(), c.clone())).collect();
+    columns.push(("w".to_owned(), Column::Number(weights)));
+    let by_column = EncodeOptions { weights: Some("w".into()), ..options };
+    let by_column = Model::fit(&recipe, &Table::from_columns(columns).unwrap(), &by_column, 0, &mut Silent).unwrap();
+    assert_eq!((mean(&by_column).mean, by_column.rows), (a.mean, 21));
 }
 
 #[test]
